@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiler attributes under short names, so that contracts can be written in the prototype.
+ */
+#ifndef FOLIOT_LIB_BASE_ATTR_H
+#define FOLIOT_LIB_BASE_ATTR_H
+
+#define MUST_USE          __attribute__((warn_unused_result))
+#define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
+#define UNUSED            __attribute__((unused))
+
+#define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The struct that embeds `member`, from the member's address. */
+#define CONTAINER_OF(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+#endif
