@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Defaults and validation of a queue, and the form of target addresses.
+ */
+#include "lib/model/queue.h"
+
+#include "lib/base/err.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GRPC_SCHEME     "grpc://"
+#define RECEIVER_SCHEME "receiver://"
+
+void queue_init(struct queue *queue)
+{
+    memset(queue, 0, sizeof(*queue));
+    queue->attempt_timeout_ms = ATTEMPT_TIMEOUT_MS_DEFAULT;
+    queue->key_memory_ms = QUEUE_KEY_MEMORY_MS_DEFAULT;
+    queue->concurrency_max = QUEUE_CONCURRENCY_DEFAULT;
+    queue->retry.initial_ms = QUEUE_BACKOFF_INITIAL_MS;
+    queue->retry.multiplier_permille = 2000;
+    queue->retry.max_ms = QUEUE_BACKOFF_MAX_MS_DEFAULT;
+    queue->retry.jitter_permille = 100;
+    queue->retry.failures_max = QUEUE_FAILURES_DEFAULT;
+    queue->retry.unknowns_max = QUEUE_UNKNOWNS_DEFAULT;
+}
+
+static int refuse_target(const char *target, const char *why, char *errmsg, size_t errmsg_size)
+{
+    (void)snprintf(errmsg, errmsg_size,
+                   "target \"%.200s\" %s; write grpc://host:port/package.Service/Method or "
+                   "receiver://host:port",
+                   target, why);
+    return ERR_INVALID;
+}
+
+static bool is_host_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_' || c == ':' || c == '[' || c == ']';
+}
+
+/* host:port with a port of 1 … 65535; true if so. */
+static bool is_authority(struct slice authority)
+{
+    size_t colon = authority.len;
+    uint32_t port = 0;
+
+    for (size_t i = 0; i < authority.len; i++) {
+        if (!is_host_byte((char)authority.data[i])) {
+            return false;
+        }
+        if (authority.data[i] == ':') {
+            colon = i;
+        }
+    }
+    if (colon == 0 || colon + 1 >= authority.len || authority.len - colon > 6) {
+        return false;
+    }
+    for (size_t i = colon + 1; i < authority.len; i++) {
+        if (authority.data[i] < '0' || authority.data[i] > '9') {
+            return false;
+        }
+        port = port * 10 + (uint32_t)(authority.data[i] - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
+/* /package.Service/Method: two parts of printable ASCII without spaces. */
+static bool is_method_path(struct slice path)
+{
+    size_t slash_count = 0;
+
+    for (size_t i = 0; i < path.len; i++) {
+        if (path.data[i] <= 0x20 || path.data[i] >= 0x7f) {
+            return false;
+        }
+        slash_count += path.data[i] == '/';
+    }
+    return path.len >= 4 && path.data[0] == '/' && path.data[1] != '/' && slash_count == 2 &&
+           path.data[path.len - 1] != '/';
+}
+
+int target_parse(const char *target, struct target_address *address, char *errmsg,
+                 size_t errmsg_size)
+{
+    struct target_address parts = {.kind = TARGET_GRPC_METHOD};
+    const char *rest = NULL;
+    const char *slash;
+
+    if (strncmp(target, GRPC_SCHEME, strlen(GRPC_SCHEME)) == 0) {
+        rest = target + strlen(GRPC_SCHEME);
+    } else if (strncmp(target, RECEIVER_SCHEME, strlen(RECEIVER_SCHEME)) == 0) {
+        rest = target + strlen(RECEIVER_SCHEME);
+        parts.kind = TARGET_RECEIVER;
+    } else {
+        return refuse_target(target, "has no known scheme", errmsg, errmsg_size);
+    }
+    slash = strchr(rest, '/');
+    parts.authority = slice_of(rest);
+    if (slash != NULL) {
+        parts.authority.len = (size_t)(slash - rest);
+        parts.path = slice_of(slash);
+    }
+    if (!is_authority(parts.authority)) {
+        return refuse_target(target, "has no host:port", errmsg, errmsg_size);
+    }
+    if (parts.kind == TARGET_GRPC_METHOD && !is_method_path(parts.path)) {
+        return refuse_target(target, "has no /package.Service/Method", errmsg, errmsg_size);
+    }
+    if (parts.kind == TARGET_RECEIVER && parts.path.len > 1) {
+        return refuse_target(target, "has a path, which a receiver does not take", errmsg,
+                             errmsg_size);
+    }
+    *address = parts;
+    return 0;
+}
+
+static int check_name(const char *what, const char *name, char *errmsg, size_t errmsg_size)
+{
+    size_t len = strlen(name);
+    size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    if (len == 0 || len > NAME_BYTES_MAX || good != len) {
+        (void)snprintf(errmsg, errmsg_size,
+                       "%s \"%.63s\" must be 1 to %d bytes of a-z, 0-9, '.', '_' and '-'", what,
+                       name, NAME_BYTES_MAX);
+        return ERR_INVALID;
+    }
+    return 0;
+}
+
+static int check_range(const char *what, int64_t value, int64_t low, int64_t high, char *errmsg,
+                       size_t errmsg_size)
+{
+    if (value < low || value > high) {
+        (void)snprintf(errmsg, errmsg_size,
+                       "%s is %" PRId64 ", must be between %" PRId64 " and %" PRId64, what, value,
+                       low, high);
+        return ERR_INVALID;
+    }
+    return 0;
+}
+
+int queue_check(struct queue *queue, char *errmsg, size_t errmsg_size)
+{
+    const struct retry_policy *retry = &queue->retry;
+    const struct {
+        const char *what;
+        int64_t value;
+        int64_t low;
+        int64_t high;
+    } ranges[] = {
+        {"attempt_timeout (ms)", queue->attempt_timeout_ms, ATTEMPT_TIMEOUT_MS_MIN,
+         ATTEMPT_TIMEOUT_MS_MAX},
+        {"key_memory (ms)", queue->key_memory_ms, 0, QUEUE_KEY_MEMORY_MS_MAX},
+        {"concurrency_max", queue->concurrency_max, 1, QUEUE_CONCURRENCY_MAX},
+        {"retry.initial (ms)", retry->initial_ms, 0, QUEUE_BACKOFF_MS_MAX},
+        {"retry.multiplier_permille", retry->multiplier_permille, 1000, 100000},
+        {"retry.max (ms)", retry->max_ms, retry->initial_ms, QUEUE_BACKOFF_MS_MAX},
+        {"retry.jitter_permille", retry->jitter_permille, 0, 1000},
+        {"retry.failures_max", retry->failures_max, 1, QUEUE_FAILURES_MAX},
+        {"retry.unknowns_max", retry->unknowns_max, 1, QUEUE_FAILURES_MAX},
+        {"retry.age_max (ms)", retry->age_max_ms, 0, DELAY_MS_MAX},
+    };
+    struct target_address address;
+    int err = check_name("namespace", queue->tenant, errmsg, errmsg_size);
+
+    if (err == 0) {
+        err = check_name("queue name", queue->name, errmsg, errmsg_size);
+    }
+    for (size_t i = 0; err == 0 && i < ARRAY_COUNT(ranges); i++) {
+        err = check_range(ranges[i].what, ranges[i].value, ranges[i].low, ranges[i].high, errmsg,
+                          errmsg_size);
+    }
+    if (err == 0) {
+        err = target_parse(queue->target, &address, errmsg, errmsg_size);
+    }
+    if (err == 0) {
+        queue->target_kind = address.kind;
+    }
+    return err;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one door to storage. Everything that changes a shard passes through store_write(): a batch of
+ * operations, each with its shard and epoch, committed as a whole. Implementations: memory (the
+ * oracle), PostgreSQL. tests/contract/store_contract.h runs one suite on all of them.
+ *
+ * Contract of every request (pinned by the contract suite):
+ * 1. A non-zero return means refused; the callback will not run.
+ * 2. Zero means that the callback runs exactly once, later, on the loop, never inside the call.
+ * 3. The request struct and what it points to belong to the caller, do not move, and are untouched
+ *    by the store after the callback begins. Inputs are kept until the callback.
+ * 4. Output pointers (rows, claims) are borrowed until the callback returns.
+ * 5. Close drains: outstanding callbacks first, then the close callback, then memory may go.
+ * 6. Writes of one database commit in the order in which they were submitted; the core keeps one
+ *    in flight. Reads and bumps may answer in any order.
+ * 7. Every write names the epoch; operations of a shard whose epoch is not ours any more drop out
+ *    with ERR_FENCED, their neighbours commit.
+ * 8. ERR_OUTCOME_UNKNOWN for a batch means: any of it, as a whole, may have committed or may commit
+ *    later, until the epochs of all its shards have been raised. ERR_UNAVAILABLE and ERR_FULL mean
+ *    that it did not and never will.
+ */
+#ifndef FOLIOT_STORAGE_STORE_H
+#define FOLIOT_STORAGE_STORE_H
+
+#include "lib/base/attr.h"
+#include "lib/base/list.h"
+#include "lib/model/queue.h"
+#include "lib/model/task.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct store;
+struct store_op;
+struct store_batch;
+struct store_read;
+struct store_bump;
+struct store_queue_put;
+struct store_queue_list;
+
+/* One end of a claim row: which broker instance wrote it, and its running number there. */
+struct claim_row {
+    int64_t writer; /* random per process start, above 0 */
+    int64_t seq;    /* rises within the writer, above 0 */
+};
+
+/* One member of a claim row. */
+struct claim {
+    struct claim_row row;
+    struct task_id id;
+    uint32_t attempt;
+    wall_ms deadline_ms; /* after it the attempt is over, whatever happened */
+};
+
+/*
+ * What one operation does, and when it matches. "The row" is the task's row in its shard's table.
+ * An operation that finds its shard ours and its row not matching gets ERR_NOT_FOUND and changes
+ * nothing.
+ */
+enum store_op_kind {
+    /*
+     * Insert task.{id, queue, due, created, attempt, failures, payload, key}. With a key: take it
+     * in the key table. It is free if absent, past its memory at now_ms, or held by key_replaces;
+     * else ERR_EXISTS, `existing` is filled in and nothing of this operation (nor of the
+     * STORE_CLAIM of the same id in this batch, which then gets ERR_NOT_FOUND) happens.
+     */
+    STORE_INSERT = 1,
+    /*
+     * If row.attempt == expected_attempt: delete the row; its key is kept until key_until_ms (if
+     * the key row still names this task). key_until_ms 0 drops the key at once.
+     */
+    STORE_DELETE,
+    /*
+     * If row.attempt == expected_attempt: set attempt, and due if set_due, payload if set_payload,
+     * failures and unknowns if set_counts. Un-claim, retry and update are all this.
+     */
+    STORE_CHANGE,
+    /*
+     * If row.attempt == expected_attempt: note in this batch's claim row that attempt `attempt` may
+     * run until deadline_ms. If raise_attempt: also set row.attempt = attempt − 1 (ends the claim
+     * before it). All claims of one batch go into one claim row, named by the batch.
+     */
+    STORE_CLAIM,
+    /* As STORE_DELETE, and insert into `dead` with error_text, failures, attempt, dead_ms = now_ms.
+     */
+    STORE_DEAD
+};
+
+/*
+ * One operation. No two operations of a batch name the same task, except STORE_INSERT and the
+ * STORE_CLAIM of the same id, in this order; no two name the same (queue, key).
+ */
+struct store_op {
+    enum store_op_kind kind;
+    uint32_t shard;
+    int64_t epoch;
+    struct task task;          /* id always; the rest as the kind says; payload and key borrowed */
+    uint32_t expected_attempt; /* what row.attempt must be */
+    uint32_t attempt;          /* CLAIM: claimed; CHANGE: new row.attempt; DEAD: the last one */
+    wall_ms deadline_ms;       /* CLAIM */
+    wall_ms now_ms;       /* INSERT with key, DEAD: the shard's clock, for key memory and dates */
+    wall_ms key_until_ms; /* DELETE, DEAD */
+    struct task_id key_replaces; /* INSERT: the key may be taken from this task; seq 0: from none */
+    struct slice error_text;     /* DEAD: borrowed, bytes, ≤ ERROR_TEXT_BYTES_MAX */
+    bool raise_attempt;          /* CLAIM */
+    bool set_due;                /* CHANGE */
+    bool set_payload;            /* CHANGE */
+    bool set_counts;             /* CHANGE */
+    /* results, valid if the batch's result is 0 */
+    int result;              /* 0, ERR_FENCED, ERR_NOT_FOUND, ERR_EXISTS, ERR_INVALID (poison) */
+    struct task_id existing; /* ERR_EXISTS: who holds the key */
+    void *owner;             /* the caller's, untouched */
+};
+
+typedef void (*store_batch_cb)(struct store_batch *batch);
+
+/*
+ * A batch: one transaction. Claim rows to drop are known, by the caller, to have no live member;
+ * the drop needs no fence because a claim that is dead stays dead.
+ */
+struct store_batch {
+    struct list link; /* the store's while in flight */
+    uint32_t database;
+    struct store_op *ops;
+    size_t op_count;                   /* ≤ BATCH_OP_COUNT_MAX; may be 0 if rows are dropped */
+    struct claim_row claim_row;        /* name of the claim row, if any op is a STORE_CLAIM */
+    const struct claim_row *drop_rows; /* claim rows to delete */
+    size_t drop_count;
+    bool sweep; /* also delete every claim row that has no live member */
+    store_batch_cb cb;
+    void *owner; /* the caller's */
+    int result;  /* 0, ERR_OUTCOME_UNKNOWN, ERR_UNAVAILABLE */
+};
+
+enum store_read_kind {
+    STORE_READ_CLAIMS = 1, /* claims of the shard, live or not; live is decided by task.attempt */
+    STORE_READ_SLICE,      /* rows after (after_bucket, after_seq), due bucket ≤ to_bucket, in
+                              (bucket, seq) order, at most `limit` */
+    STORE_READ_TASKS,      /* rows of the given ids, absent ones left out, whole payloads */
+    STORE_READ_KEY         /* the key's row: existing = its task (0: unknown or past its memory),
+                              and that task's row if it is still pending */
+};
+
+typedef void (*store_read_cb)(struct store_read *read);
+
+/*
+ * A read, in one snapshot with the check that the shard's epoch is still ours; ERR_FENCED if not.
+ */
+struct store_read {
+    struct list link; /* the store's while in flight */
+    enum store_read_kind kind;
+    uint32_t database;
+    uint32_t shard;
+    int64_t epoch;
+    int64_t after_bucket; /* SLICE: exclusive start; INT64_MIN for the beginning */
+    int64_t after_seq;
+    int64_t to_bucket;         /* SLICE: inclusive end */
+    uint32_t limit;            /* SLICE: ≤ SLICE_ROW_COUNT_MAX */
+    const struct task_id *ids; /* TASKS */
+    size_t id_count;           /* TASKS: ≤ SLICE_ROW_COUNT_MAX */
+    uint32_t queue;            /* KEY */
+    struct slice key;          /* KEY */
+    wall_ms now_ms;            /* KEY: the shard's clock, for key memory */
+    store_read_cb cb;
+    void *owner; /* the caller's */
+    /* results */
+    int result; /* 0, ERR_FENCED, ERR_UNAVAILABLE */
+    const struct task *rows;
+    size_t row_count;
+    const struct claim *claims;
+    size_t claim_count;
+    struct task_id existing; /* KEY */
+};
+
+typedef void (*store_bump_cb)(struct store_bump *bump);
+
+/*
+ * Raise a shard's epoch, in a transaction of its own: the barrier of a take-over. An older owner
+ * that is frozen inside a transaction is terminated, never waited for. source: DESIGN 7,
+ * RELIABILITY H-2d
+ */
+struct store_bump {
+    struct list link; /* the store's while in flight */
+    uint32_t database;
+    uint32_t shard;
+    int64_t epoch;
+    const char *instance; /* who: for people reading the row */
+    store_bump_cb cb;
+    void *owner; /* the caller's */
+    int result; /* 0; ERR_FENCED: the row's epoch is ≥ ours; ERR_OUTCOME_UNKNOWN; ERR_UNAVAILABLE */
+};
+
+typedef void (*store_queue_put_cb)(struct store_queue_put *put);
+
+/* Create (expected_version 0) or replace (the version it must have now) a queue, in the home
+ * database. On success queue.id and queue.version are filled in. */
+struct store_queue_put {
+    struct list link;
+    struct queue queue;
+    uint32_t expected_version; /* 0: must not exist */
+    store_queue_put_cb cb;
+    void *owner;
+    int result; /* 0, ERR_EXISTS, ERR_NOT_FOUND, ERR_CONFLICT (other version), ERR_UNAVAILABLE,
+                   ERR_OUTCOME_UNKNOWN, ERR_FULL (QUEUE_COUNT_MAX) */
+};
+
+typedef void (*store_queue_list_cb)(struct store_queue_list *list);
+
+/* All queues, by id. Rows are borrowed until the callback returns. */
+struct store_queue_list {
+    struct list link;
+    store_queue_list_cb cb;
+    void *owner;
+    int result; /* 0, ERR_UNAVAILABLE */
+    const struct queue *rows;
+    size_t row_count;
+};
+
+typedef void (*store_close_cb)(void *ctx);
+
+/* The table that an implementation fills in; the first member of every implementation's struct. */
+struct store {
+    int (*write)(struct store *store, struct store_batch *batch);
+    int (*read)(struct store *store, struct store_read *read);
+    int (*bump)(struct store *store, struct store_bump *bump);
+    int (*queue_put)(struct store *store, struct store_queue_put *put);
+    int (*queue_list)(struct store *store, struct store_queue_list *list);
+    void (*close)(struct store *store, store_close_cb cb, void *ctx);
+};
+
+#endif
