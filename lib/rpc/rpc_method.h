@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a service gives the server, and what a handler may do with a call. A handler is called once
+ * per call with the whole request, and finishes the call exactly once, at once or later, by
+ * rpc_call_reply or rpc_call_fail.
+ */
+#ifndef FOLIOT_LIB_RPC_RPC_METHOD_H
+#define FOLIOT_LIB_RPC_RPC_METHOD_H
+
+#include "lib/base/buf.h"
+#include "lib/base/err.h"
+#include "lib/base/instant.h"
+
+struct rpc_call;
+
+/*
+ * Handle a call.
+ *
+ * ownership: request is borrowed for this call of the handler; the call object lives until it is
+ *            finished, also when the client has gone.
+ */
+typedef void (*rpc_handler_fn)(struct rpc_call *call, struct slice request, void *ctx);
+
+/* One row of a service's method table; the row and its path live as long as the server. */
+struct rpc_method {
+    const char *path; /* "/foliot.v1.TaskService/Create", case matters */
+    rpc_handler_fn handler;
+    void *ctx; /* the service's */
+};
+
+/* The client went away, reset the call, or its deadline has passed. */
+typedef void (*rpc_cancel_cb)(struct rpc_call *call, void *ctx);
+
+/*
+ * Finish with OK and a serialized response.
+ *
+ * ownership: response is copied; the call is gone after this.
+ * note:      dropped silently if the call has been cancelled. Larger than the server's limit: the
+ *            client gets RESOURCE_EXHAUSTED.
+ */
+void rpc_call_reply(struct rpc_call *call, struct slice response);
+
+/* How a call failed; everything is copied. */
+struct rpc_failure {
+    enum rpc_status status; /* not RPC_OK */
+    const char *message;    /* UTF-8, may be NULL; cut to 1 KiB */
+    struct slice details;   /* google.rpc.Status, serialized; empty for none */
+    span_ms retry_delay;    /* > 0 is sent as grpc-retry-pushback-ms; 0 for none */
+};
+
+/* Finish with a status other than OK. The call is gone after this. */
+void rpc_call_fail_with(struct rpc_call *call, const struct rpc_failure *failure);
+
+/* rpc_call_fail_with, spelled out. */
+void rpc_call_fail(struct rpc_call *call, enum rpc_status status, const char *message,
+                   struct slice details, span_ms retry_delay);
+
+/* When the client stops waiting, by CLOCK_BOOTTIME; BOOT_NEVER if it set no deadline. */
+boot_us rpc_call_deadline_us(const struct rpc_call *call);
+
+/*
+ * Ask to be told, at most once, that nobody waits for the answer any more.
+ *
+ * note: after it the handler still finishes the call exactly once; the answer is dropped. Not
+ *       called from inside this function; ask rpc_call_is_cancelled for what was before. The
+ *       callback may finish the call.
+ */
+void rpc_call_on_cancel(struct rpc_call *call, rpc_cancel_cb cb, void *ctx);
+
+bool rpc_call_is_cancelled(const struct rpc_call *call);
+
+/* The peer's address as text "127.0.0.1:4711". Valid while the call lives. */
+const char *rpc_call_peer(const struct rpc_call *call);
+
+/* The path called. Valid while the call lives. */
+const char *rpc_call_path(const struct rpc_call *call);
+
+/*
+ * First value of a metadata key.
+ *
+ * shape:     name in lower case; values of names that end in "-bin" are decoded bytes.
+ * ownership: valid while the call lives.
+ * note:      data is NULL if the client did not send it.
+ */
+struct slice rpc_call_metadata(const struct rpc_call *call, const char *name);
+
+/* A pointer for the handler's own use, NULL at first. */
+void rpc_call_set_ctx(struct rpc_call *call, void *ctx);
+void *rpc_call_ctx(const struct rpc_call *call);
+
+#endif
