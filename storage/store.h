@@ -138,8 +138,16 @@ enum store_read_kind {
     STORE_READ_SLICE,      /* rows after (after_bucket, after_seq), due bucket ≤ to_bucket, in
                               (bucket, seq) order, at most `limit` */
     STORE_READ_TASKS,      /* rows of the given ids, absent ones left out, whole payloads */
+    STORE_READ_EPOCHS,     /* which of `checks` are still ours: one query for many shards (H-8) */
     STORE_READ_KEY         /* the key's row: existing = its task (0: unknown or past its memory),
                               and that task's row if it is still pending */
+};
+
+/* One shard of a STORE_READ_EPOCHS. */
+struct epoch_check {
+    uint32_t shard;
+    int64_t epoch;
+    bool ours; /* result: the row's epoch is this one */
 };
 
 typedef void (*store_read_cb)(struct store_read *read);
@@ -155,13 +163,15 @@ struct store_read {
     int64_t epoch;
     int64_t after_bucket; /* SLICE: exclusive start; INT64_MIN for the beginning */
     int64_t after_seq;
-    int64_t to_bucket;         /* SLICE: inclusive end */
-    uint32_t limit;            /* SLICE: ≤ SLICE_ROW_COUNT_MAX */
-    const struct task_id *ids; /* TASKS */
-    size_t id_count;           /* TASKS: ≤ SLICE_ROW_COUNT_MAX */
-    uint32_t queue;            /* KEY */
-    struct slice key;          /* KEY */
-    wall_ms now_ms;            /* KEY: the shard's clock, for key memory */
+    int64_t to_bucket;          /* SLICE: inclusive end */
+    uint32_t limit;             /* SLICE: ≤ SLICE_ROW_COUNT_MAX */
+    const struct task_id *ids;  /* TASKS */
+    size_t id_count;            /* TASKS: ≤ SLICE_ROW_COUNT_MAX */
+    uint32_t queue;             /* KEY */
+    struct slice key;           /* KEY */
+    wall_ms now_ms;             /* KEY: the shard's clock, for key memory */
+    struct epoch_check *checks; /* EPOCHS: shard and epoch of the read itself are not looked at */
+    size_t check_count;         /* EPOCHS: ≤ SHARD_COUNT_MAX */
     store_read_cb cb;
     void *owner; /* the caller's */
     /* results */
