@@ -82,12 +82,12 @@ static inline void list_move_all(struct list *to, struct list *from)
 #define LIST_ENTRY(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 /* Walk; the list must not change under it. */
-#define list_foreach(node, list) \
-    for (struct list *node = (list)->next; node != (list); node = node->next)
+#define list_foreach(node, head) \
+    for (struct list *node = (head)->next; node != (head); node = node->next)
 
 /* Walk; the current node may be deleted or freed. */
-#define list_foreach_safe(node, after, list)                                    \
-    for (struct list *node = (list)->next, *after = node->next; node != (list); \
+#define list_foreach_safe(node, after, head)                                    \
+    for (struct list *node = (head)->next, *after = node->next; node != (head); \
          node = after, after = node->next)
 
 #endif
