@@ -52,3 +52,17 @@ function(foliot_plain_test)
         set_tests_properties(${ARG_NAME} PROPERTIES RUN_SERIAL ON)
     endif()
 endfunction()
+
+# A libFuzzer target, built with the fuzz preset only: foliot_fuzz(NAME fuzz_grpc_msg LINKS foliot_rpc).
+# Its seeds are in tests/fuzz/corpus/<name>; tools/fuzz runs all targets.
+function(foliot_fuzz)
+    cmake_parse_arguments(ARG "" "NAME" "SOURCES;LINKS" ${ARGN})
+    if(NOT FOLIOT_FUZZ)
+        return()
+    endif()
+    if(NOT ARG_SOURCES)
+        set(ARG_SOURCES ${ARG_NAME}.c)
+    endif()
+    foliot_program(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} LINKS ${ARG_LINKS})
+    target_link_options(${ARG_NAME} PRIVATE -fsanitize=fuzzer)
+endfunction()

@@ -19,6 +19,11 @@ else()
     target_compile_options(foliot_warnings INTERFACE ${common_warnings} ${clang_warnings})
 endif()
 
+# Our own code only: it comes with the warnings, which generated code does not link.
+if(FOLIOT_ANALYZE)
+    target_compile_options(foliot_warnings INTERFACE -fanalyzer)
+endif()
+
 # Release builds are hardened and keep their assertions: NDEBUG is never defined.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
     add_compile_options(

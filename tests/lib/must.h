@@ -84,7 +84,9 @@ void must_nap(void);
     must_eq_unsigned((uintmax_t)(left), (uintmax_t)(right), #left " == " #right, MUST_HERE)
 #define MUST_LE(left, right) \
     must_le((intmax_t)(left), (intmax_t)(right), #left " <= " #right, MUST_HERE)
-#define MUST_EQ_TEXT(left, right)       must_eq_text((left), (right), #left " == " #right, MUST_HERE)
+
+#define MUST_EQ_TEXT(left, right) must_eq_text((left), (right), #left " == " #right, MUST_HERE)
+
 #define MUST_EQ_BYTES(left, right, len) must_eq_bytes((left), (right), (len), MUST_HERE)
 
 /* `code` is 0; otherwise the error's name is printed. */

@@ -1,0 +1,66 @@
+# One-line doors to tools/ and the presets. On a bare machine begin with tools/run or tools/test.
+SEEDS ?= 200
+DEMO_SECONDS ?= 20
+LABELS ?= unit|contract|sim|thread|integration|interop
+
+.PHONY: all build release run demo-cluster test unit asan tsan sim bench fuzz lint analyze fmt check
+.PHONY: check-long clean
+
+all build:
+	tools/build dev
+
+release:
+	tools/build release
+
+# Two brokers, real servers, one kill; stops by itself.
+run: release
+	DEMO_SECONDS=$(DEMO_SECONDS) tools/demo
+
+# The same servers and brokers, left running until Ctrl-C.
+demo-cluster: release
+	DEMO_SECONDS=0 tools/demo
+
+test: build
+	tools/run-tests build/dev -L '$(LABELS)'
+
+unit: build
+	tools/run-tests build/dev -L unit
+
+# Leaks and sanitizer reports fail the run.
+asan:
+	tools/build asan
+	tools/run-tests build/asan -L '$(LABELS)'
+
+tsan:
+	tools/build tsan
+	tools/run-tests build/tsan -L thread
+
+sim:
+	tools/sim $(SEEDS)
+
+bench: release
+	tools/bench
+
+fuzz:
+	tools/fuzz 60
+
+lint:
+	tools/lint
+
+# gcc's own static analysis, warnings are errors.
+analyze:
+	tools/build analyze
+
+fmt:
+	tools/fmt
+
+check:
+	tools/check
+
+# By hand: hours are not needed, but many minutes are.
+check-long: check lint analyze test asan tsan
+	tools/sim 2000
+	tools/fuzz 600
+
+clean:
+	rm -rf build
