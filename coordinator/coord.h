@@ -72,7 +72,9 @@ enum coord_shard_state {
 struct coord_events {
     /* The session changed. COORD_LOST comes before any COORD_NEW that follows it. */
     void (*on_session)(void *ctx, enum coord_session session);
-    /* The whole member list, after each change and once a minute; borrowed for the call. */
+    /* The whole member list, after each change and once a minute; borrowed for the call. One entry
+     * per name: of two znodes of one name (a restart that came sooner than the old session's
+     * expiry) the younger one is told. Sorted by name. */
     void (*on_members)(void *ctx, const struct member *members, size_t count);
     /* The owner znode of a shard that we failed to acquire (ERR_EXISTS) is gone: try again. */
     void (*on_shard_free)(void *ctx, uint32_t shard);
@@ -94,18 +96,23 @@ enum coord_request_kind {
      * ERR_EXISTS: another session's znode is there, on_shard_free will follow.
      */
     COORD_ACQUIRE = 1,
-    /* Delete our owner znode; not finding it ours any more is success. */
+    /*
+     * Delete our owner znode; not finding it ours any more is success. ERR_UNAVAILABLE: it may
+     * still be there; the coordinator goes on deleting it until it is gone or asked for again.
+     */
     COORD_RELEASE,
-    /* Write {epoch, state} into our owner znode: for people. */
+    /* Write {epoch, state} into our owner znode: for people. ERR_FENCED: we do not hold it. */
     COORD_STATE,
-    /* Write our member znode: owns, cannot, config. */
+    /* Write our member znode: owns, cannot, config. Of several in flight the last one counts. What
+     * was published last is written again with a new session, without `owns`. */
     COORD_PUBLISH,
     /* Raise config-version: a nudge to all brokers; the new version in `generation`. */
     COORD_NUDGE
 };
 
 struct coord_request {
-    struct list link; /* the coordinator's while in flight */
+    struct list link;    /* the coordinator's while in flight */
+    boot_us deadline_us; /* the coordinator's while in flight */
     enum coord_request_kind kind;
     uint32_t shard;
     int64_t epoch;                /* STATE */
@@ -114,7 +121,8 @@ struct coord_request {
     coord_cb cb;
     void *owner; /* the caller's */
     /* results */
-    int result;         /* 0, ERR_EXISTS, ERR_FENCED (not ours any more), ERR_UNAVAILABLE */
+    int result; /* 0, ERR_EXISTS, ERR_FENCED (not ours any more), ERR_UNAVAILABLE (also after
+                   the coordinator's own deadline), ERR_FULL (generations are used up) */
     int64_t generation; /* ACQUIRE: 1 … GENERATION_MAX; NUDGE: the version */
 };
 
