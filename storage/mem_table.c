@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows, keys, claim rows, dead letters and queues in memory.
+ */
+#include "storage/mem_table.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+#include <string.h>
+
+void *mem_need(size_t count, size_t size)
+{
+    void *block = mem_new(count, size);
+
+    REQUIRE(block != NULL);
+    return block;
+}
+
+struct slice mem_copy_slice(struct slice slice)
+{
+    struct slice copy = {NULL, slice.len};
+
+    if (slice.len > 0) {
+        void *bytes = mem_copy(slice.data, slice.len);
+
+        REQUIRE(bytes != NULL);
+        copy.data = bytes;
+    }
+    return copy;
+}
+
+void mem_free_slice(struct slice slice)
+{
+    union {
+        const uint8_t *borrowed;
+        void *ours;
+    } bytes = {slice.data};
+
+    mem_free(bytes.ours);
+}
+
+static void *grow(void *array, size_t count, size_t size)
+{
+    // Powers of two only, so that appending n elements copies O(n).
+    if ((count & (count - 1)) == 0) {
+        array = mem_resize(array, (count == 0 ? 1 : 2 * count) * size);
+        REQUIRE(array != NULL);
+    }
+    return array;
+}
+
+void mem_tables_init(struct mem_tables *tables, const struct store_mem_options *options)
+{
+    REQUIRE(options->shard_count >= 1 && options->shard_count <= SHARD_COUNT_MAX);
+    REQUIRE(options->database_count >= 1 && options->database_count <= DATABASE_COUNT_MAX);
+    memset(tables, 0, sizeof(*tables));
+    tables->shard_count = options->shard_count;
+    tables->database_count = options->database_count;
+    tables->shards = mem_need(options->shard_count, sizeof(*tables->shards));
+    tables->databases = mem_need(options->database_count, sizeof(*tables->databases));
+    for (uint32_t i = 0; i < options->shard_count; i++) {
+        struct mem_shard *shard = &tables->shards[i];
+
+        shard->database = options->database_of == NULL ? 0 : options->database_of[i];
+        REQUIRE(shard->database < options->database_count);
+        mem_index_init(&shard->by_due);
+        mem_index_init(&shard->by_seq);
+        mem_index_init(&shard->keys);
+    }
+    for (uint32_t i = 0; i < options->database_count; i++) {
+        mem_index_init(&tables->databases[i].claims);
+    }
+}
+
+static void row_free(struct mem_row *row)
+{
+    mem_free_slice(row->task.payload);
+    mem_free_slice(row->task.key);
+    mem_free(row);
+}
+
+static void key_free(struct mem_key *key)
+{
+    mem_free_slice(key->key);
+    mem_free(key);
+}
+
+static void shard_fini(struct mem_shard *shard)
+{
+    struct mem_index_node *node;
+    struct mem_index_node *after;
+
+    for (node = mem_index_first(&shard->by_due); node != NULL; node = after) {
+        after = node->next[0];
+        row_free(CONTAINER_OF(node, struct mem_row, by_due));
+    }
+    for (node = mem_index_first(&shard->keys); node != NULL; node = after) {
+        after = node->next[0];
+        key_free(CONTAINER_OF(node, struct mem_key, node));
+    }
+}
+
+void mem_tables_fini(struct mem_tables *tables)
+{
+    struct mem_index_node *after;
+
+    for (uint32_t i = 0; i < tables->shard_count; i++) {
+        shard_fini(&tables->shards[i]);
+    }
+    for (uint32_t i = 0; i < tables->database_count; i++) {
+        for (struct mem_index_node *node = mem_index_first(&tables->databases[i].claims);
+             node != NULL; node = after) {
+            after = node->next[0];
+            mem_free(CONTAINER_OF(node, struct mem_claim_row, node));
+        }
+    }
+    for (size_t i = 0; i < tables->dead_count; i++) {
+        mem_free_slice(tables->dead[i].task.payload);
+        mem_free_slice(tables->dead[i].task.key);
+        mem_free_slice(tables->dead[i].error_text);
+    }
+    mem_free(tables->shards);
+    mem_free(tables->databases);
+    mem_free(tables->dead);
+    mem_free(tables->queues);
+}
+
+struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id)
+{
+    struct mem_index_node *node = mem_index_find(&shard->by_seq, id.seq, 0);
+    struct mem_row *row = node == NULL ? NULL : CONTAINER_OF(node, struct mem_row, by_seq);
+
+    return row != NULL && row->task.id.slot == id.slot ? row : NULL;
+}
+
+static int64_t key_hash(uint32_t queue, struct slice key)
+{
+    uint64_t hash = UINT64_C(0xCBF29CE484222325) ^ queue;
+
+    for (size_t i = 0; i < key.len; i++) {
+        hash = (hash ^ key.data[i]) * UINT64_C(0x100000001B3);
+    }
+    // A positive number leaves room for "after (hash, −1)".
+    return (int64_t)(hash >> 1);
+}
+
+struct mem_key *mem_key_find(struct mem_shard *shard, uint32_t queue, struct slice key)
+{
+    int64_t hash = key_hash(queue, key);
+
+    for (struct mem_index_node *node = mem_index_after(&shard->keys, hash, -1);
+         node != NULL && node->major == hash; node = node->next[0]) {
+        struct mem_key *row = CONTAINER_OF(node, struct mem_key, node);
+
+        if (row->queue == queue && slice_equal(row->key, key)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static struct mem_key *key_add(struct mem_shard *shard, uint32_t queue, struct slice key)
+{
+    struct mem_key *row = mem_need(1, sizeof(*row));
+    int64_t hash = key_hash(queue, key);
+    int64_t number = 0;
+
+    for (struct mem_index_node *node = mem_index_after(&shard->keys, hash, -1);
+         node != NULL && node->major == hash; node = node->next[0]) {
+        number = node->minor + 1;
+    }
+    row->node.major = hash;
+    row->node.minor = number;
+    row->queue = queue;
+    row->key = mem_copy_slice(key);
+    mem_index_add(&shard->keys, &row->node);
+    return row;
+}
+
+static bool same_task(struct task_id a, struct task_id b)
+{
+    return a.seq == b.seq && a.slot == b.slot;
+}
+
+bool mem_claim_is_live(struct mem_tables *tables, const struct mem_claim *claim)
+{
+    struct mem_row *row = mem_row_find(&tables->shards[claim->shard], claim->id);
+
+    return row != NULL && claim->attempt > row->task.attempt;
+}
+
+static void judge_insert(struct mem_shard *shard, struct store_op *op)
+{
+    struct mem_key *key;
+
+    op->result = 0;
+    if (mem_index_find(&shard->by_seq, op->task.id.seq, 0) != NULL) {
+        op->result = ERR_INVALID;
+        return;
+    }
+    if (op->task.key.len == 0) {
+        return;
+    }
+    key = mem_key_find(shard, op->task.queue, op->task.key);
+    if (key == NULL || (key->until_ms != 0 && key->until_ms <= op->now_ms) ||
+        (op->key_replaces.seq != 0 && same_task(key->id, op->key_replaces))) {
+        return;
+    }
+    op->existing = key->id;
+    op->result = ERR_EXISTS;
+}
+
+void mem_op_judge(struct mem_shard *shard, struct store_op *op, const struct store_op *insert)
+{
+    struct mem_row *row;
+
+    if (op->kind == STORE_INSERT) {
+        judge_insert(shard, op);
+        return;
+    }
+    if (insert != NULL) {
+        op->result =
+            insert->result == 0 && insert->task.attempt == op->expected_attempt ? 0 : ERR_NOT_FOUND;
+        return;
+    }
+    row = mem_row_find(shard, op->task.id);
+    op->result = row != NULL && row->task.attempt == op->expected_attempt ? 0 : ERR_NOT_FOUND;
+}
+
+static void apply_insert(struct mem_shard *shard, const struct store_op *op)
+{
+    struct mem_row *row = mem_need(1, sizeof(*row));
+
+    row->task = op->task;
+    row->task.payload = mem_copy_slice(op->task.payload);
+    row->task.payload_len = (uint32_t)op->task.payload.len;
+    row->task.key = mem_copy_slice(op->task.key);
+    row->by_due.major = due_bucket(row->task.due_ms);
+    row->by_due.minor = row->task.id.seq;
+    row->by_seq.major = row->task.id.seq;
+    mem_index_add(&shard->by_due, &row->by_due);
+    mem_index_add(&shard->by_seq, &row->by_seq);
+    if (op->task.key.len > 0) {
+        struct mem_key *key = mem_key_find(shard, op->task.queue, op->task.key);
+
+        if (key == NULL) {
+            key = key_add(shard, op->task.queue, op->task.key);
+        }
+        key->id = op->task.id;
+        key->until_ms = 0;
+    }
+}
+
+static void key_release(struct mem_shard *shard, const struct task *task, wall_ms until_ms)
+{
+    struct mem_key *key = task->key.len == 0 ? NULL : mem_key_find(shard, task->queue, task->key);
+
+    if (key == NULL || !same_task(key->id, task->id)) {
+        return;
+    }
+    key->until_ms = until_ms;
+    if (until_ms == 0) {
+        mem_index_del(&shard->keys, &key->node);
+        key_free(key);
+    }
+}
+
+static void apply_delete(struct mem_tables *tables, const struct store_op *op)
+{
+    struct mem_shard *shard = &tables->shards[op->shard];
+    struct mem_row *row = mem_row_find(shard, op->task.id);
+
+    REQUIRE(row != NULL);
+    key_release(shard, &row->task, op->key_until_ms);
+    mem_index_del(&shard->by_due, &row->by_due);
+    mem_index_del(&shard->by_seq, &row->by_seq);
+    if (op->kind == STORE_DELETE) {
+        row_free(row);
+        return;
+    }
+    tables->dead = grow(tables->dead, tables->dead_count, sizeof(*tables->dead));
+    tables->dead[tables->dead_count++] = (struct store_mem_dead){
+        .database = shard->database,
+        .shard = op->shard,
+        .task = row->task,
+        .attempt = op->attempt,
+        .dead_ms = op->now_ms,
+        .error_text = mem_copy_slice(op->error_text),
+    };
+    tables->dead[tables->dead_count - 1].task.failures = op->task.failures;
+    mem_free(row);
+}
+
+static void apply_change(struct mem_shard *shard, const struct store_op *op)
+{
+    struct mem_row *row = mem_row_find(shard, op->task.id);
+
+    REQUIRE(row != NULL);
+    row->task.attempt = op->attempt;
+    if (op->set_due) {
+        mem_index_del(&shard->by_due, &row->by_due);
+        row->task.due_ms = op->task.due_ms;
+        row->by_due.major = due_bucket(row->task.due_ms);
+        mem_index_add(&shard->by_due, &row->by_due);
+    }
+    if (op->set_payload) {
+        mem_free_slice(row->task.payload);
+        row->task.payload = mem_copy_slice(op->task.payload);
+        row->task.payload_len = (uint32_t)op->task.payload.len;
+    }
+    if (op->set_counts) {
+        row->task.failures = op->task.failures;
+        row->task.unknowns = op->task.unknowns;
+    }
+}
+
+static void apply_claim(struct mem_shard *shard, const struct store_op *op)
+{
+    struct mem_row *row = mem_row_find(shard, op->task.id);
+
+    REQUIRE(row != NULL);
+    if (op->raise_attempt) {
+        row->task.attempt = op->attempt - 1;
+    }
+}
+
+void mem_op_apply(struct mem_tables *tables, const struct store_op *op)
+{
+    struct mem_shard *shard = &tables->shards[op->shard];
+
+    switch (op->kind) {
+    case STORE_INSERT:
+        apply_insert(shard, op);
+        break;
+    case STORE_DELETE:
+    case STORE_DEAD:
+        apply_delete(tables, op);
+        break;
+    case STORE_CHANGE:
+        apply_change(shard, op);
+        break;
+    case STORE_CLAIM:
+        apply_claim(shard, op);
+        break;
+    }
+}
+
+static size_t claim_count(const struct store_batch *batch)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->op_count; i++) {
+        count += batch->ops[i].kind == STORE_CLAIM && batch->ops[i].result == 0;
+    }
+    return count;
+}
+
+/* An empty row under the batch's name with room for `count` more members than it had. */
+static struct mem_claim_row *claim_row_make(struct mem_index *claims, struct claim_row name,
+                                            size_t count)
+{
+    struct mem_index_node *node = mem_index_find(claims, name.writer, name.seq);
+    struct mem_claim_row *old =
+        node == NULL ? NULL : CONTAINER_OF(node, struct mem_claim_row, node);
+    size_t before = old == NULL ? 0 : old->count;
+    struct mem_claim_row *row =
+        mem_need(1, sizeof(*row) + (before + count) * sizeof(row->members[0]));
+
+    if (old != NULL) {
+        memcpy(row->members, old->members, before * sizeof(row->members[0]));
+        mem_index_del(claims, &old->node);
+        mem_free(old);
+    }
+    row->count = before;
+    row->node.major = name.writer;
+    row->node.minor = name.seq;
+    mem_index_add(claims, &row->node);
+    return row;
+}
+
+void mem_claims_add(struct mem_tables *tables, const struct store_batch *batch)
+{
+    struct mem_claim_row *row;
+    size_t count = claim_count(batch);
+
+    if (count == 0) {
+        return;
+    }
+    row = claim_row_make(&tables->databases[batch->database].claims, batch->claim_row, count);
+    for (size_t i = 0; i < batch->op_count; i++) {
+        const struct store_op *op = &batch->ops[i];
+
+        if (op->kind == STORE_CLAIM && op->result == 0) {
+            row->members[row->count++] = (struct mem_claim){
+                .id = op->task.id,
+                .shard = op->shard,
+                .attempt = op->attempt,
+                .deadline_ms = op->deadline_ms,
+            };
+        }
+    }
+}
+
+static bool has_live_member(struct mem_tables *tables, const struct mem_claim_row *row)
+{
+    for (size_t i = 0; i < row->count; i++) {
+        if (mem_claim_is_live(tables, &row->members[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void claim_row_del(struct mem_index *claims, struct mem_index_node *node)
+{
+    mem_index_del(claims, node);
+    mem_free(CONTAINER_OF(node, struct mem_claim_row, node));
+}
+
+void mem_claims_drop(struct mem_tables *tables, const struct store_batch *batch)
+{
+    struct mem_index *claims = &tables->databases[batch->database].claims;
+    struct mem_index_node *after;
+
+    for (size_t i = 0; i < batch->drop_count; i++) {
+        struct mem_index_node *node =
+            mem_index_find(claims, batch->drop_rows[i].writer, batch->drop_rows[i].seq);
+
+        if (node != NULL) {
+            claim_row_del(claims, node);
+        }
+    }
+    if (!batch->sweep) {
+        return;
+    }
+    for (struct mem_index_node *node = mem_index_first(claims); node != NULL; node = after) {
+        after = node->next[0];
+        if (!has_live_member(tables, CONTAINER_OF(node, struct mem_claim_row, node))) {
+            claim_row_del(claims, node);
+        }
+    }
+}
+
+static struct queue *queue_find(struct mem_tables *tables, const struct queue *wanted)
+{
+    for (size_t i = 0; i < tables->queue_count; i++) {
+        struct queue *queue = &tables->queues[i];
+
+        if (strcmp(queue->tenant, wanted->tenant) == 0 && strcmp(queue->name, wanted->name) == 0) {
+            return queue;
+        }
+    }
+    return NULL;
+}
+
+static int queue_replace(struct queue *queue, struct store_queue_put *put)
+{
+    if (put->expected_version == 0) {
+        return ERR_EXISTS;
+    }
+    if (queue->version != put->expected_version) {
+        return ERR_CONFLICT;
+    }
+    put->queue.id = queue->id;
+    put->queue.version = queue->version + 1;
+    *queue = put->queue;
+    return 0;
+}
+
+void mem_queue_put(struct mem_tables *tables, struct store_queue_put *put)
+{
+    struct queue *queue = queue_find(tables, &put->queue);
+
+    if (queue != NULL) {
+        put->result = queue_replace(queue, put);
+        return;
+    }
+    if (put->expected_version != 0) {
+        put->result = ERR_NOT_FOUND;
+        return;
+    }
+    if (tables->queue_count >= QUEUE_COUNT_MAX) {
+        put->result = ERR_FULL;
+        return;
+    }
+    tables->queues = grow(tables->queues, tables->queue_count, sizeof(*tables->queues));
+    put->queue.id = (uint32_t)tables->queue_count + 1;
+    put->queue.version = 1;
+    tables->queues[tables->queue_count++] = put->queue;
+    put->result = 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of the memory store: committed rows, and what one operation does to them. Knows
+ * nothing of transactions, stages and clients; store_mem.c does.
+ */
+#ifndef FOLIOT_STORAGE_MEM_TABLE_H
+#define FOLIOT_STORAGE_MEM_TABLE_H
+
+#include "storage/mem_index.h"
+#include "storage/store_mem.h"
+
+struct mem_row {
+    struct mem_index_node by_due; /* (bucket, seq) */
+    struct mem_index_node by_seq; /* (seq, 0) */
+    struct task task;             /* payload and key are ours */
+};
+
+struct mem_key {
+    struct mem_index_node node; /* (hash, number): several keys may share a hash */
+    uint32_t queue;
+    struct slice key; /* ours */
+    struct task_id id;
+    wall_ms until_ms; /* 0: its task is pending */
+};
+
+struct mem_claim {
+    struct task_id id;
+    uint32_t shard;
+    uint32_t attempt;
+    wall_ms deadline_ms;
+};
+
+struct mem_claim_row {
+    struct mem_index_node node; /* (writer, seq) */
+    size_t count;
+    struct mem_claim members[];
+};
+
+struct mem_shard {
+    int64_t epoch;
+    uint32_t database;
+    struct mem_index by_due;
+    struct mem_index by_seq;
+    struct mem_index keys;
+};
+
+struct mem_database {
+    struct mem_index claims;
+    int64_t now_us;
+};
+
+struct mem_tables {
+    struct mem_shard *shards;
+    uint32_t shard_count;
+    struct mem_database *databases;
+    uint32_t database_count;
+    struct store_mem_dead *dead;
+    size_t dead_count;
+    struct queue *queues; /* by id − 1 */
+    size_t queue_count;
+};
+
+/* Reserve memory for a reference: stops the process when there is none. */
+void *mem_need(size_t count, size_t size);
+
+/* A copy of bytes of our own; freed by mem_free_slice. */
+struct slice mem_copy_slice(struct slice slice);
+void mem_free_slice(struct slice slice);
+
+void mem_tables_init(struct mem_tables *tables, const struct store_mem_options *options);
+void mem_tables_fini(struct mem_tables *tables);
+
+/* The row of a task, or NULL. */
+struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id);
+
+/* The key's row, or NULL. */
+struct mem_key *mem_key_find(struct mem_shard *shard, uint32_t queue, struct slice key);
+
+/* True if the member's task exists and its attempt is not over. */
+bool mem_claim_is_live(struct mem_tables *tables, const struct mem_claim *claim);
+
+/*
+ * Fill in the result (and `existing`) of an operation whose shard is ours, against committed rows;
+ * changes nothing. STORE_CLAIM after its STORE_INSERT in one batch looks at `insert`, else NULL.
+ */
+void mem_op_judge(struct mem_shard *shard, struct store_op *op, const struct store_op *insert);
+
+/* Do what an operation with result 0 says. */
+void mem_op_apply(struct mem_tables *tables, const struct store_op *op);
+
+/* Put the claims of a batch with result 0 into one claim row; none: no row. */
+void mem_claims_add(struct mem_tables *tables, const struct store_batch *batch);
+
+/* Delete claim rows of a batch: those named, and if it sweeps all that have no live member. */
+void mem_claims_drop(struct mem_tables *tables, const struct store_batch *batch);
+
+/* Create or replace a queue; the put's result says what became of it. */
+void mem_queue_put(struct mem_tables *tables, struct store_queue_put *put);
+
+#endif
