@@ -128,16 +128,35 @@ static void take_claims(struct mem_snapshot *snapshot, struct mem_index *claims,
     }
 }
 
+static bool is_ours(const struct mem_tables *tables, uint32_t database, uint32_t shard,
+                    int64_t epoch)
+{
+    return shard < tables->shard_count && tables->shards[shard].database == database && epoch > 0 &&
+           tables->shards[shard].epoch == epoch;
+}
+
+static void take_epochs(struct mem_snapshot *snapshot, const struct mem_tables *tables,
+                        const struct store_read *read)
+{
+    snapshot->ours = mem_need(read->check_count, sizeof(*snapshot->ours));
+    for (size_t i = 0; i < read->check_count; i++) {
+        snapshot->ours[i] =
+            is_ours(tables, read->database, read->checks[i].shard, read->checks[i].epoch);
+    }
+}
+
 void mem_snapshot_take(struct mem_snapshot *snapshot, struct mem_tables *tables,
                        const struct store_read *read)
 {
-    struct mem_shard *shard = &tables->shards[read->shard];
+    struct mem_shard *shard = NULL;
 
     memset(snapshot, 0, sizeof(*snapshot));
-    if (shard->database != read->database || read->epoch <= 0 || shard->epoch != read->epoch) {
+    if (read->kind != STORE_READ_EPOCHS &&
+        !is_ours(tables, read->database, read->shard, read->epoch)) {
         snapshot->result = ERR_FENCED;
         return;
     }
+    shard = read->kind == STORE_READ_EPOCHS ? NULL : &tables->shards[read->shard];
     switch (read->kind) {
     case STORE_READ_CLAIMS:
         take_claims(snapshot, &tables->databases[read->database].claims, read->shard);
@@ -147,6 +166,9 @@ void mem_snapshot_take(struct mem_snapshot *snapshot, struct mem_tables *tables,
         break;
     case STORE_READ_TASKS:
         take_tasks(snapshot, shard, read);
+        break;
+    case STORE_READ_EPOCHS:
+        take_epochs(snapshot, tables, read);
         break;
     case STORE_READ_KEY:
         take_key(snapshot, shard, read);
@@ -159,6 +181,7 @@ void mem_snapshot_fini(struct mem_snapshot *snapshot)
 {
     mem_free(snapshot->rows);
     mem_free(snapshot->claims);
+    mem_free(snapshot->ours);
     mem_free(snapshot->bytes);
     memset(snapshot, 0, sizeof(*snapshot));
 }

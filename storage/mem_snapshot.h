@@ -15,6 +15,7 @@ struct mem_snapshot {
     struct claim *claims;
     size_t claim_count;
     struct task_id existing;
+    bool *ours;     /* one per epoch check */
     uint8_t *bytes; /* payloads and keys of the rows */
 };
 

@@ -86,6 +86,9 @@ static void deliver_read(struct store_mem_request *request)
     read->claims = request->snapshot.claims;
     read->claim_count = request->snapshot.claim_count;
     read->existing = request->snapshot.existing;
+    for (size_t i = 0; request->snapshot.ours != NULL && i < read->check_count; i++) {
+        read->checks[i].ours = request->snapshot.ours[i];
+    }
     read->cb(read);
 }
 
@@ -373,10 +376,12 @@ static int client_read(struct store *store, struct store_read *read)
 {
     const struct mem_tables *tables = &client_of(store)->mem->tables;
 
-    if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX) {
+    if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
+        read->check_count > SHARD_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
-    if (read->database >= tables->database_count || read->shard >= tables->shard_count) {
+    if (read->database >= tables->database_count ||
+        (read->kind != STORE_READ_EPOCHS && read->shard >= tables->shard_count)) {
         return ERR_INVALID;
     }
     return request_add(client_of(store), STORE_MEM_READ, read, read->database);
