@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of options, their names in each source, and guesses at misspelt ones.
+ */
+#include "broker/config_table.h"
+
+#include "lib/base/limits.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD(name)   offsetof(struct config, name)
+#define MINUTE_MS     60000
+#define HOUR_MS       3600000
+#define DAY_MS        86400000
+#define EDIT_DISTANCE 3
+#define WORD_LEN_MAX  64
+
+static const struct config_option OPTIONS[] = {
+    {.key = "name",
+     .type = OPTION_TEXT,
+     .field = FIELD(name),
+     .default_value = "",
+     .high = MEMBER_NAME_BYTES_MAX,
+     .value = "NAME",
+     .doc = "Stable name of this broker, by which it is given its shards: a pod's or a host's. "
+            "Empty: the advertised address."},
+    {.key = "listen",
+     .type = OPTION_TEXT,
+     .field = FIELD(listen),
+     .default_value = "127.0.0.1:7400",
+     .low = 1,
+     .high = 255,
+     .value = "HOST:PORT",
+     .doc = "Numeric address for gRPC calls of clients and of other brokers. Port 0 takes any."},
+    {.key = "advertise",
+     .type = OPTION_TEXT,
+     .field = FIELD(advertise),
+     .default_value = "",
+     .high = 255,
+     .value = "HOST:PORT",
+     .doc = "Address at which other brokers reach this one. Empty: the listening address."},
+    {.key = "admin.listen",
+     .type = OPTION_TEXT,
+     .field = FIELD(admin_listen),
+     .default_value = "127.0.0.1:7401",
+     .low = 1,
+     .high = 255,
+     .value = "HOST:PORT",
+     .doc = "Numeric address of /metrics, /livez, /readyz and /startupz; \"off\" for none. It asks "
+            "for no password: keep it on loopback or in a private network."},
+    {.key = "cluster.name",
+     .type = OPTION_TEXT,
+     .field = FIELD(cluster_name),
+     .default_value = "main",
+     .low = 1,
+     .high = NAME_BYTES_MAX,
+     .value = "NAME",
+     .doc = "Cluster to join: its folder below the root in ZooKeeper."},
+    {.key = "cluster.shards",
+     .type = OPTION_COUNT,
+     .field = FIELD(cluster_shards),
+     .default_value = "128",
+     .low = 1,
+     .high = SHARD_COUNT_MAX,
+     .value = "N",
+     .doc = "Shards of a cluster that this broker creates; fixed from then on. Advice: 32 times "
+            "the most brokers that you expect."},
+    {.key = "zookeeper.hosts",
+     .type = OPTION_TEXT,
+     .field = FIELD(zookeeper_hosts),
+     .default_value = "127.0.0.1:2181",
+     .low = 1,
+     .high = 1024,
+     .value = "HOST:PORT,...",
+     .doc = "ZooKeeper servers."},
+    {.key = "zookeeper.root",
+     .type = OPTION_TEXT,
+     .field = FIELD(zookeeper_root),
+     .default_value = "/foliot",
+     .low = 2,
+     .high = 255,
+     .value = "/PATH",
+     .doc = "Folder of all clusters in ZooKeeper."},
+    {.key = "zookeeper.session_timeout",
+     .type = OPTION_SPAN,
+     .field = FIELD(zookeeper_session_timeout_ms),
+     .default_value = "4s",
+     .low = 1000,
+     .high = MINUTE_MS,
+     .value = "TIME",
+     .doc = "A broker that is silent for so long loses its shards. ZooKeeper allows 2 to 20 of its "
+            "ticks."},
+    {.key = "databases",
+     .type = OPTION_LIST,
+     .field = FIELD(databases),
+     .default_value = "",
+     .low = 1,
+     .high = DATABASE_COUNT_MAX,
+     .separator = ';',
+     .is_secret = true,
+     .value = "NAME=CONNINFO",
+     .doc = "PostgreSQL databases, each with a name for ever and a libpq connection string. The "
+            "first one is home: it holds the queues."},
+    {.key = "memory.tasks",
+     .type = OPTION_COUNT,
+     .field = FIELD(memory_tasks),
+     .default_value = "1000000",
+     .low = 1000,
+     .high = 100000000,
+     .value = "N",
+     .doc = "Most tasks held in memory; the window shrinks to fit."},
+    {.key = "memory.window",
+     .type = OPTION_SPAN,
+     .field = FIELD(memory_window_ms),
+     .default_value = "10m",
+     .low = 10000,
+     .high = 7 * (int64_t)DAY_MS,
+     .value = "TIME",
+     .doc = "How far ahead of now tasks are held in memory."},
+    {.key = "targets.allow",
+     .type = OPTION_LIST,
+     .field = FIELD(targets_allow),
+     .default_value = "127.0.0.1:*,localhost:*,[::1]:*",
+     .low = 0,
+     .high = CONFIG_LIST_COUNT_MAX,
+     .separator = ',',
+     .value = "PATTERN",
+     .doc = "Which host:port queues may send to; '*' stands for any text. \"*\" allows all."},
+    {.key = "targets.max",
+     .type = OPTION_COUNT,
+     .field = FIELD(targets_max),
+     .default_value = "1000",
+     .low = 1,
+     .high = 10000,
+     .value = "N",
+     .doc = "Most target addresses in use at one time."},
+    {.key = "targets.concurrency",
+     .type = OPTION_COUNT,
+     .field = FIELD(target_concurrency),
+     .default_value = "1000",
+     .low = 1,
+     .high = 100000,
+     .value = "N",
+     .doc = "Most calls in flight to one target address."},
+    {.key = "targets.queue",
+     .type = OPTION_COUNT,
+     .field = FIELD(target_queue),
+     .default_value = "2000",
+     .low = 1,
+     .high = 100000,
+     .value = "N",
+     .doc = "Most calls waiting for one target address."},
+    {.key = "targets.batch",
+     .type = OPTION_COUNT,
+     .field = FIELD(target_batch),
+     .default_value = "200",
+     .low = 1,
+     .high = 1000,
+     .value = "N",
+     .doc = "Most attempts in one call of Receiver/Deliver."},
+    {.key = "drain.timeout",
+     .type = OPTION_SPAN,
+     .field = FIELD(drain_timeout_ms),
+     .default_value = "25s",
+     .low = 100,
+     .high = HOUR_MS,
+     .value = "TIME",
+     .doc = "After SIGTERM, how long running attempts and open calls may take before this broker "
+            "ends. Keep it below the grace period of whatever sends the signal."},
+    {.key = "limits.connections",
+     .type = OPTION_COUNT,
+     .field = FIELD(limits_connections),
+     .default_value = "4096",
+     .low = 1,
+     .high = 65536,
+     .value = "N",
+     .doc = "Most client connections."},
+    {.key = "limits.connections_per_address",
+     .type = OPTION_COUNT,
+     .field = FIELD(limits_connections_per_address),
+     .default_value = "2048",
+     .low = 1,
+     .high = 65536,
+     .value = "N",
+     .doc = "Most client connections from one address."},
+    {.key = "limits.streams",
+     .type = OPTION_COUNT,
+     .field = FIELD(limits_streams),
+     .default_value = "1000",
+     .low = 1,
+     .high = 10000,
+     .value = "N",
+     .doc = "Most calls at one time on one connection."},
+    {.key = "limits.calls",
+     .type = OPTION_COUNT,
+     .field = FIELD(limits_calls),
+     .default_value = "200000",
+     .low = BATCH_ITEM_COUNT_MAX,
+     .high = 10000000,
+     .value = "N",
+     .doc = "Most tasks in calls that wait for their answer; more are refused with "
+            "RESOURCE_EXHAUSTED."},
+    {.key = "log.level",
+     .type = OPTION_CHOICE,
+     .field = FIELD(log_level),
+     .default_value = "info",
+     .choices = "debug|info|warn|error",
+     .value = "LEVEL",
+     .doc = "Least level that is logged."},
+    {.key = "log.format",
+     .type = OPTION_CHOICE,
+     .field = FIELD(log_format),
+     .default_value = "auto",
+     .choices = "auto|text|json",
+     .value = "FORMAT",
+     .doc = "Form of the log lines; auto writes text on a terminal and JSON elsewhere."},
+};
+
+_Static_assert(ARRAY_COUNT(OPTIONS) <= CONFIG_OPTION_COUNT_MAX, "every option has an origin");
+
+size_t config_option_count(void)
+{
+    return ARRAY_COUNT(OPTIONS);
+}
+
+const struct config_option *config_option_at(size_t index)
+{
+    return &OPTIONS[index];
+}
+
+size_t config_option_find(const char *key)
+{
+    size_t index = 0;
+
+    while (index < ARRAY_COUNT(OPTIONS) && strcmp(OPTIONS[index].key, key) != 0) {
+        index++;
+    }
+    return index;
+}
+
+void config_option_variable(const struct config_option *option, char *text)
+{
+    size_t len = (size_t)snprintf(text, OPTION_NAME_SIZE, "FOLIOT_%s", option->key);
+
+    for (size_t i = 0; i < len; i++) {
+        text[i] = text[i] == '.' ? '_' : (char)toupper((unsigned char)text[i]);
+    }
+}
+
+void config_option_flag(const struct config_option *option, char *text)
+{
+    size_t len = (size_t)snprintf(text, OPTION_NAME_SIZE, "--%s", option->key);
+
+    for (size_t i = 0; i < len; i++) {
+        text[i] = text[i] == '.' || text[i] == '_' ? '-' : text[i];
+    }
+}
+
+/* ---- did you mean ---- */
+
+static char plain_byte(char c)
+{
+    return c == '-' || c == '_' ? '.' : (char)tolower((unsigned char)c);
+}
+
+/* Changes of one byte between two words, up to their length. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[WORD_LEN_MAX + 1];
+    size_t len = strlen(b);
+
+    for (size_t j = 0; j <= len; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i + 1;
+        for (size_t j = 0; j < len; j++) {
+            size_t replace = diagonal + (plain_byte(a[i]) != plain_byte(b[j]));
+            size_t either = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
+
+            diagonal = row[j + 1];
+            row[j + 1] = replace < either ? replace : either;
+        }
+    }
+    return row[len];
+}
+
+const char *config_option_near(const char *key)
+{
+    const char *near = NULL;
+    size_t least = EDIT_DISTANCE + 1;
+
+    if (strlen(key) > WORD_LEN_MAX) {
+        return NULL;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(OPTIONS); i++) {
+        size_t distance = edit_distance(key, OPTIONS[i].key);
+
+        if (distance < least && distance < strlen(OPTIONS[i].key)) {
+            least = distance;
+            near = OPTIONS[i].key;
+        }
+    }
+    return near;
+}
