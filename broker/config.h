@@ -134,8 +134,8 @@ size_t config_database_count(const struct config *config);
 const char *config_database(const struct config *config, size_t index, char *name);
 
 /*
- * Append the settings as YAML that could be loaded again, each with its origin as a comment.
- * Secrets are replaced by "(hidden)".
+ * Append the settings as YAML, each with its origin as a comment. But for secrets, which are
+ * replaced by "(hidden)", it could be loaded again.
  */
 void config_print(const struct config *config, struct buf *out);
 
