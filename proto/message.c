@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Unpacking inside a budget, and packing into our buffers.
+ */
+#include "proto/message.h"
+
+#include "lib/base/check.h"
+
+static void *allocate(void *ctx, size_t size)
+{
+    return arena_new(ctx, size);
+}
+
+static void release(void *ctx, void *block)
+{
+    arena_del(ctx, block);
+}
+
+static int refuse_unpack(const struct arena *arena, struct fault *fault)
+{
+    if (arena->no_memory) {
+        fault_set_err(fault, ERR_NO_MEMORY, "decode the message");
+        return ERR_NO_MEMORY;
+    }
+    if (arena->over) {
+        fault_set(fault, RPC_RESOURCE_EXHAUSTED, "MESSAGE_TOO_COSTLY", NULL,
+                  "the message would unfold to more than %zu bytes of memory, %u times its size; "
+                  "send fewer or fuller elements",
+                  arena->budget, MESSAGE_BUDGET_FACTOR);
+        return ERR_TOO_LARGE;
+    }
+    fault_set(
+        fault, RPC_INVALID_ARGUMENT, "MESSAGE_MALFORMED", NULL,
+        "the message is not a serialized protobuf message of the type that this method takes");
+    return ERR_INVALID;
+}
+
+int message_read(const ProtobufCMessageDescriptor *descriptor, struct slice bytes,
+                 struct arena *arena, ProtobufCMessage **out, struct fault *fault)
+{
+    static const uint8_t nothing[1];
+    ProtobufCAllocator allocator = {allocate, release, arena};
+    ProtobufCMessage *message;
+    size_t elements;
+    int err = message_check(descriptor, bytes, &elements, fault);
+
+    if (err != 0) {
+        return err;
+    }
+    arena_allow(arena, MESSAGE_BUDGET_BYTES_MIN);
+    arena_allow(arena, MESSAGE_BUDGET_FACTOR * (bytes.len + MESSAGE_ELEMENT_BYTES * elements));
+    message = protobuf_c_message_unpack(descriptor, &allocator, bytes.len,
+                                        bytes.len == 0 ? nothing : bytes.data);
+    if (message == NULL) {
+        return refuse_unpack(arena, fault);
+    }
+    *out = message;
+    return 0;
+}
+
+int message_write(const ProtobufCMessage *message, struct buf *out)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *room;
+
+    if (size == 0) {
+        return 0;
+    }
+    room = buf_reserve(out, size);
+    if (room == NULL) {
+        return out->max - buf_len(out) < size ? ERR_TOO_LARGE : ERR_NO_MEMORY;
+    }
+    size = protobuf_c_message_pack(message, room);
+    buf_commit(out, size);
+    return 0;
+}
+
+/* Write a varint of at most ten bytes; returns their number. */
+static size_t put_varint(uint8_t *bytes, uint64_t value)
+{
+    size_t len = 0;
+
+    while (value >= 0x80) {
+        bytes[len++] = (uint8_t)(value | 0x80U);
+        value >>= 7U;
+    }
+    bytes[len++] = (uint8_t)value;
+    return len;
+}
+
+int message_write_element(uint32_t number, const ProtobufCMessage *message, struct buf *out)
+{
+    uint8_t head[20];
+    size_t len = put_varint(head, (uint64_t)number << 3U | 2U);
+    int err;
+
+    len += put_varint(head + len, protobuf_c_message_get_packed_size(message));
+    err = buf_append(out, head, len);
+    return err != 0 ? err : message_write(message, out);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conversion of the field types that messages share: times, names, keys, payloads. Private to
+ * proto/.
+ */
+#ifndef FOLIOT_PROTO_VALUES_H
+#define FOLIOT_PROTO_VALUES_H
+
+#include "proto/codec.h"
+
+#include <google/protobuf/duration.pb-c.h>
+#include <google/protobuf/timestamp.pb-c.h>
+
+#include <stdbool.h>
+
+/* Field path prefix of an element, "items[3]."; "" for the message itself. */
+#define PREFIX_BYTES 32
+
+/* Where in the message a value stands, and where to complain. */
+struct place {
+    const char *prefix; /* "" or "items[3]." */
+    const char *field;
+    struct fault *fault;
+};
+
+/* Refuse the value at a place with INVALID_ARGUMENT; returns ERR_INVALID. */
+int refuse_value(const struct place *place, const char *reason, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
+/* Namespace and queue name. shape: an empty namespace is "default"; an empty name is refused unless
+ * may_be_empty. errors: ERR_INVALID. */
+MUST_USE int read_queue_name(const char *tenant, const char *name, bool may_be_empty,
+                             struct place place, struct queue_name *out);
+
+/* Key, if there is one. errors: ERR_INVALID. */
+MUST_USE int read_key(const char *key, struct place place, struct slice *out);
+
+/* Payload. errors: ERR_INVALID above PAYLOAD_BYTES_MAX. */
+MUST_USE int read_payload(ProtobufCBinaryData payload, struct place place, struct slice *out);
+
+/* Text form of a task id. errors: ERR_INVALID. */
+MUST_USE int read_task_id(const char *text, struct place place, struct task_id *out);
+
+/* A due time: rounded up, 0 … DUE_WALL_MS_MAX. errors: ERR_INVALID. */
+MUST_USE int read_due(const Google__Protobuf__Timestamp *time, struct place place, wall_ms *out);
+
+/* A delay: rounded up, 0 … DELAY_MS_MAX. errors: ERR_INVALID. */
+MUST_USE int read_delay(const Google__Protobuf__Duration *delay, struct place place, span_ms *out);
+
+/* Any length of time, rounded up to milliseconds, also negative. errors: ERR_INVALID outside of
+ * what protobuf allows. */
+MUST_USE int read_duration(const Google__Protobuf__Duration *duration, struct place place,
+                           span_ms *out);
+
+/* Fill in a wire time, and return it; NULL for WALL_NEVER, which is absent on the wire. */
+Google__Protobuf__Timestamp *write_time(wall_ms time, Google__Protobuf__Timestamp *out);
+
+/* Fill in a wire duration, and return it. */
+Google__Protobuf__Duration *write_duration(span_ms span, Google__Protobuf__Duration *out);
+
+/* Milliseconds of a wire time that a peer of ours wrote; WALL_NEVER if absent or absurd. */
+wall_ms read_reply_time(const Google__Protobuf__Timestamp *time);
+
+/* View of a wire string as the mutable pointer that generated structs want; never written to. */
+char *wire_text(const char *text);
+
+/* View of bytes for a generated struct; never written to. */
+ProtobufCBinaryData wire_bytes(struct slice bytes);
+
+#endif
