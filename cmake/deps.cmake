@@ -19,6 +19,7 @@ endfunction()
 
 dep_pkg(nghttp2 libnghttp2)
 dep_pkg(protobufc libprotobuf-c)
+dep_pkg(cares libcares)
 dep_pkg(pq libpq)
 dep_pkg(yaml yaml-0.1)
 dep_pkg(jansson jansson)

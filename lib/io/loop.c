@@ -36,6 +36,8 @@ struct loop {
     struct heap timers;
     struct list tasks;
     struct list hooks;
+    bool is_single; /* inside loop_turn: a task that ran is all the caller waits for */
+    uint8_t scratch[LOOP_SCRATCH_BYTES];
 };
 
 struct loop_waker {
@@ -161,6 +163,7 @@ static void run_tasks(struct loop *loop)
 static void on_before_poll(struct ev_loop *ev, ev_prepare *watcher, int events)
 {
     struct loop *loop = watcher->data;
+    bool may_sleep = !loop->is_single || list_is_empty(&loop->tasks);
 
     (void)events;
     run_tasks(loop);
@@ -169,7 +172,7 @@ static void on_before_poll(struct ev_loop *ev, ev_prepare *watcher, int events)
 
         hook->cb(hook->ctx);
     }
-    if (list_is_empty(&loop->tasks)) {
+    if (may_sleep && list_is_empty(&loop->tasks)) {
         ev_idle_stop(ev, &loop->no_sleep);
     } else {
         ev_idle_start(ev, &loop->no_sleep);
@@ -251,7 +254,9 @@ void loop_run(struct loop *loop)
 
 void loop_turn(struct loop *loop, bool wait)
 {
+    loop->is_single = true;
     (void)ev_run(loop->ev, wait ? EVRUN_ONCE : EVRUN_NOWAIT);
+    loop->is_single = false;
 }
 
 void loop_stop(struct loop *loop)
@@ -268,6 +273,11 @@ boot_us loop_sample_us(struct loop *loop)
 {
     loop->now_us = clock_boot_us();
     return loop->now_us;
+}
+
+uint8_t *loop_scratch(struct loop *loop)
+{
+    return loop->scratch;
 }
 
 uint64_t loop_turn_count(const struct loop *loop)

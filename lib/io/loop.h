@@ -56,6 +56,16 @@ boot_us loop_now_us(const struct loop *loop);
  */
 boot_us loop_sample_us(struct loop *loop);
 
+/* Bytes of the region that loop_scratch gives. */
+#define LOOP_SCRATCH_BYTES 65536U
+
+/*
+ * One region of LOOP_SCRATCH_BYTES for reads and writes, so that idle connections own no buffers.
+ *
+ * ownership: the caller's until its callback returns; nothing that may use it is called meanwhile.
+ */
+uint8_t *loop_scratch(struct loop *loop);
+
 /* Turns made so far: the watchdog's sign of life. Any thread may read it. */
 uint64_t loop_turn_count(const struct loop *loop);
 
