@@ -240,12 +240,18 @@ size_t config_option_find(const char *key)
     return index;
 }
 
+/* ASCII only, whatever the locale. */
+static char upper_byte(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
 void config_option_variable(const struct config_option *option, char *text)
 {
     size_t len = (size_t)snprintf(text, OPTION_NAME_SIZE, "FOLIOT_%s", option->key);
 
     for (size_t i = 0; i < len; i++) {
-        text[i] = text[i] == '.' ? '_' : (char)toupper((unsigned char)text[i]);
+        text[i] = text[i] == '.' ? '_' : upper_byte(text[i]);
     }
 }
 

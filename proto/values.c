@@ -152,7 +152,7 @@ int read_duration(const Google__Protobuf__Duration *duration, struct place place
 
 int read_delay(const Google__Protobuf__Duration *delay, struct place place, span_ms *out)
 {
-    span_ms delay_ms;
+    span_ms delay_ms = 0;
     int err = read_duration(delay, place, &delay_ms);
 
     if (err != 0) {

@@ -110,7 +110,7 @@ static wall_ms draw_due(struct rig *r)
     case 0:
         return time_add(r->now, prng_between(&r->prng, -3, 3));
     case 1: // On a boundary of a level, or one beside it.
-        return time_add((time_add(r->now, r->span) >> 8) << 8, prng_between(&r->prng, -1, 1));
+        return time_add(time_add(r->now, r->span) & ~(wall_ms)0xff, prng_between(&r->prng, -1, 1));
     case 2:
         return time_add(r->now, (int64_t)(prng_next(&r->prng) >> 1 >> shift));
     case 3:
