@@ -76,6 +76,7 @@ static bool is_space(uint8_t c)
 
 static struct slice trimmed(struct slice text)
 {
+    REQUIRE(text.data != NULL || text.len == 0);
     while (text.len > 0 && is_space(text.data[0])) {
         text.data++;
         text.len--;

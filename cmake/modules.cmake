@@ -53,6 +53,37 @@ function(foliot_plain_test)
     endif()
 endfunction()
 
+# A test that is a script (another language's client or server), by the rules of a plain program:
+#   foliot_script_test(NAME interop_grpcio LABEL interop SERVERS PROGRAMS foliotd)
+# SCRIPT: default NAME.py beside this file. PROGRAMS: ours that it starts; their paths are in the
+# environment as FOLIOT_PROGRAM_<NAME IN CAPITALS>.
+function(foliot_script_test)
+    cmake_parse_arguments(ARG "SERVERS;ALONE" "NAME;LABEL;LIMIT_S;SCRIPT" "PROGRAMS;ARGS" ${ARGN})
+    if(NOT ARG_SCRIPT)
+        set(ARG_SCRIPT ${ARG_NAME}.py)
+    endif()
+    if(NOT ARG_LIMIT_S)
+        set(ARG_LIMIT_S 300)
+    endif()
+    set(environment "PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/lib:${CMAKE_BINARY_DIR}/python"
+        "FOLIOT_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "FOLIOT_BUILD_DIR=${CMAKE_BINARY_DIR}")
+    foreach(program ${ARG_PROGRAMS})
+        string(TOUPPER ${program} capitals)
+        string(REPLACE "-" "_" capitals ${capitals})
+        list(APPEND environment "FOLIOT_PROGRAM_${capitals}=$<TARGET_FILE:${program}>")
+    endforeach()
+    if(ARG_SERVERS)
+        list(APPEND ARG_LABEL servers)
+    endif()
+    add_test(NAME ${ARG_NAME}
+        COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT} ${ARG_ARGS})
+    set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_LIMIT_S}
+        ENVIRONMENT "${environment}")
+    if(ARG_ALONE)
+        set_tests_properties(${ARG_NAME} PROPERTIES RUN_SERIAL ON)
+    endif()
+endfunction()
+
 # A libFuzzer target, built with the fuzz preset only: foliot_fuzz(NAME fuzz_grpc_msg LINKS foliot_rpc).
 # Its seeds are in tests/fuzz/corpus/<name>; tools/fuzz runs all targets.
 function(foliot_fuzz)

@@ -146,15 +146,15 @@ static uint32_t split_next(struct wheel *wheel, unsigned level, uint32_t budget)
     uint32_t moved = 0;
 
     REQUIRE(level >= 1 && slot >> WHEEL_FANOUT_BITS <= parents_split(wheel, level));
-    while (!list_is_empty(from)) {
-        struct wheel_node *node;
+    for (struct list *link = list_first(from); link != NULL; link = list_first(from)) {
+        struct wheel_node *node = LIST_ENTRY(link, struct wheel_node, link);
         uint64_t finer;
 
         if (moved == budget) {
             return moved;
         }
-        __builtin_prefetch(from->next->next);
-        node = LIST_ENTRY(list_take_first(from), struct wheel_node, link);
+        __builtin_prefetch(link->next);
+        list_del(link);
         finer = tick_of(node->due_ms) >> shift_of(level - 1);
         list_add(slot_at(wheel, level - 1, finer), &node->link);
         mark_used(wheel, level - 1, finer);
