@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 
+#include <foliot/internal/batch.pb-c.h>
 #include <foliot/v1/task.pb-c.h>
 #include <stdio.h>
 #include <string.h>
@@ -232,34 +233,55 @@ int codec_write_create_reply(const struct create_reply *reply, struct buf *out)
 int codec_read_batch(struct slice bytes, struct arena *arena, struct create_batch *out,
                      struct fault *fault)
 {
-    const Foliot__V1__BatchCreateTasksRequest *batch;
+    const Foliot__Internal__ClosedBatch *batch;
     ProtobufCMessage *message;
-    int err = message_read(&foliot__v1__batch_create_tasks_request__descriptor, bytes, arena,
-                           &message, fault);
+    int err =
+        message_read(&foliot__internal__closed_batch__descriptor, bytes, arena, &message, fault);
 
     if (err != 0) {
         return err;
     }
-    batch = (const Foliot__V1__BatchCreateTasksRequest *)(void *)message;
+    batch = (const Foliot__Internal__ClosedBatch *)(void *)message;
     if (batch->n_items == 0) {
         return refuse_value(&(struct place){"", "items", fault}, "BATCH_EMPTY",
                             "is empty; send 1 to %d (BATCH_ITEM_COUNT_MAX)", BATCH_ITEM_COUNT_MAX);
     }
     out->count = batch->n_items;
     out->message = batch;
+    out->arena = arena;
     return 0;
+}
+
+/* Put the path of the item before the field that a fault names. */
+static void prefix_field(struct fault *fault, size_t index)
+{
+    char field[FAULT_FIELD_BYTES];
+
+    (void)snprintf(field, sizeof(field), "items[%zu]%s%.60s", index,
+                   fault->field[0] == '\0' ? "" : ".", fault->field);
+    memcpy(fault->field, field, sizeof(field));
 }
 
 int codec_read_batch_item(const struct create_batch *batch, size_t index,
                           struct create_request *out, struct fault *fault)
 {
-    const Foliot__V1__BatchCreateTasksRequest *message = batch->message;
-    char prefix[PREFIX_BYTES];
+    const Foliot__Internal__ClosedBatch *closed = batch->message;
+    ProtobufCMessage *message;
+    struct slice item;
+    int err;
 
     REQUIRE(index < batch->count);
-    (void)snprintf(prefix, sizeof(prefix), "items[%zu].", index);
-    return read_create_msg(message->items[index], message->namespace_, message->queue,
-                           (struct place){.prefix = prefix, .fault = fault}, out);
+    item = (struct slice){closed->items[index].data, closed->items[index].len};
+    err = message_read(&foliot__v1__create_task_request__descriptor, item, batch->arena, &message,
+                       fault);
+    if (err == 0) {
+        err = read_create_msg((const create_msg *)(void *)message, closed->namespace_,
+                              closed->queue, (struct place){.prefix = "", .fault = fault}, out);
+    }
+    if (err != 0) {
+        prefix_field(fault, index);
+    }
+    return err;
 }
 
 /* Cut at ITEM_MESSAGE_BYTES_MAX, at a character border. */

@@ -39,6 +39,7 @@ MUST_USE int codec_write_create_reply(const struct create_reply *reply, struct b
 struct create_batch {
     size_t count;
     const void *message; /* private */
+    struct arena *arena; /* private: where the items go */
 };
 
 MUST_USE int codec_read_batch(struct slice bytes, struct arena *arena, struct create_batch *out,
@@ -47,7 +48,8 @@ MUST_USE int codec_read_batch(struct slice bytes, struct arena *arena, struct cr
 /*
  * Read one item; a fault is that item's own and harms no other.
  *
- * shape: index below count; may be read in any order and again.
+ * shape:  index below count, in any order. Each once: reading it again takes memory again.
+ * errors: ERR_INVALID, ERR_TOO_LARGE, ERR_NO_MEMORY, with fault filled in.
  */
 MUST_USE int codec_read_batch_item(const struct create_batch *batch, size_t index,
                                    struct create_request *out, struct fault *fault);

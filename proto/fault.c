@@ -34,6 +34,7 @@ static void copy_cut(char *field, size_t size, struct slice text)
         memcpy(field, text.data, len);
     }
     field[len] = '\0';
+    text_scrub(field);
 }
 
 void fault_set(struct fault *fault, enum rpc_status status, const char *reason, const char *field,
@@ -49,6 +50,7 @@ void fault_set(struct fault *fault, enum rpc_status status, const char *reason, 
     va_start(args, format);
     (void)vsnprintf(message, sizeof(message), format, args);
     va_end(args);
+    text_scrub(message); // quotes of long texts are cut in the middle of a character
     copy_cut(fault->message, sizeof(fault->message), slice_of(message));
 }
 

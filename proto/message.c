@@ -6,6 +6,8 @@
 
 #include "lib/base/check.h"
 
+#include <string.h>
+
 static void *allocate(void *ctx, size_t size)
 {
     return arena_new(ctx, size);
@@ -47,6 +49,7 @@ int message_read(const ProtobufCMessageDescriptor *descriptor, struct slice byte
     if (err != 0) {
         return err;
     }
+    arena->over = false;
     arena_allow(arena, MESSAGE_BUDGET_BYTES_MIN);
     arena_allow(arena, MESSAGE_BUDGET_FACTOR * (bytes.len + MESSAGE_ELEMENT_BYTES * elements));
     message = protobuf_c_message_unpack(descriptor, &allocator, bytes.len,
@@ -55,23 +58,6 @@ int message_read(const ProtobufCMessageDescriptor *descriptor, struct slice byte
         return refuse_unpack(arena, fault);
     }
     *out = message;
-    return 0;
-}
-
-int message_write(const ProtobufCMessage *message, struct buf *out)
-{
-    size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *room;
-
-    if (size == 0) {
-        return 0;
-    }
-    room = buf_reserve(out, size);
-    if (room == NULL) {
-        return out->max - buf_len(out) < size ? ERR_TOO_LARGE : ERR_NO_MEMORY;
-    }
-    size = protobuf_c_message_pack(message, room);
-    buf_commit(out, size);
     return 0;
 }
 
@@ -88,13 +74,41 @@ static size_t put_varint(uint8_t *bytes, uint64_t value)
     return len;
 }
 
+/* Head and message go in together or not at all. */
+static int write_whole(const uint8_t *head, size_t head_len, const ProtobufCMessage *message,
+                       size_t size, struct buf *out)
+{
+    uint8_t *room;
+
+    if (head_len + size == 0) {
+        return 0;
+    }
+    if (head_len + size > out->max - buf_len(out)) {
+        return ERR_TOO_LARGE;
+    }
+    room = buf_reserve(out, head_len + size);
+    if (room == NULL) {
+        return ERR_NO_MEMORY;
+    }
+    memcpy(room, head, head_len);
+    ENSURE(protobuf_c_message_pack(message, room + head_len) == size);
+    buf_commit(out, head_len + size);
+    return 0;
+}
+
+int message_write(const ProtobufCMessage *message, struct buf *out)
+{
+    static const uint8_t no_head[1];
+
+    return write_whole(no_head, 0, message, protobuf_c_message_get_packed_size(message), out);
+}
+
 int message_write_element(uint32_t number, const ProtobufCMessage *message, struct buf *out)
 {
+    size_t size = protobuf_c_message_get_packed_size(message);
     uint8_t head[20];
     size_t len = put_varint(head, (uint64_t)number << 3U | 2U);
-    int err;
 
-    len += put_varint(head + len, protobuf_c_message_get_packed_size(message));
-    err = buf_append(out, head, len);
-    return err != 0 ? err : message_write(message, out);
+    len += put_varint(head + len, size);
+    return write_whole(head, len, message, size, out);
 }

@@ -54,4 +54,7 @@ MUST_USE int message_check(const ProtobufCMessageDescriptor *descriptor, struct 
 /* Is it UTF-8 (no surrogates, no overlong forms, up to U+10FFFF) without NUL? */
 bool text_is_clean(struct slice text);
 
+/* Replace what is not UTF-8 in a NUL-terminated text by question marks, byte for byte. */
+void text_scrub(char *text);
+
 #endif

@@ -306,21 +306,38 @@ static size_t sequence_len(const uint8_t *text, size_t len)
     return need;
 }
 
+/* Bytes of clean text from `start` on. */
+static size_t clean_len(const uint8_t *text, size_t start, size_t len)
+{
+    size_t i = start;
+
+    while (i < len) {
+        size_t step_len = 1;
+
+        if (text[i] == 0 || text[i] >= 0x80) {
+            step_len = text[i] == 0 ? 0 : sequence_len(text + i, len - i);
+        }
+        if (step_len == 0) {
+            break;
+        }
+        i += step_len;
+    }
+    return i - start;
+}
+
 bool text_is_clean(struct slice text)
 {
-    size_t i = 0;
+    return clean_len(text.data, 0, text.len) == text.len;
+}
 
-    while (i < text.len) {
-        if (text.data[i] != 0 && text.data[i] < 0x80) {
-            i++;
-        } else {
-            size_t len = text.data[i] == 0 ? 0 : sequence_len(text.data + i, text.len - i);
+void text_scrub(char *text)
+{
+    size_t len = strlen(text);
+    size_t i = clean_len((const uint8_t *)text, 0, len);
 
-            if (len == 0) {
-                return false;
-            }
-            i += len;
-        }
+    while (i < len) {
+        text[i] = '?';
+        i++;
+        i += clean_len((const uint8_t *)text, i, len);
     }
-    return true;
 }
