@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the codec promises about queues.
+ */
+#include "lib/base/mem.h"
+#include "proto/codec_queue.h"
+#include "tests/lib/wire.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Field numbers of Queue, and of its retry policy. */
+enum {
+    NAMESPACE = 1,
+    NAME,
+    TARGET,
+    DELIVERY,
+    ATTEMPT_TIMEOUT,
+    KEY_MEMORY,
+    CONCURRENCY,
+    RETRY
+};
+enum {
+    INITIAL_BACKOFF = 1,
+    MAX_BACKOFF,
+    MULTIPLIER,
+    JITTER
+};
+
+struct
+try {
+    struct buf queue; /* the Queue message */
+    struct buf wire;  /* the request */
+    struct arena arena;
+    struct fault fault;
+    struct queue out;
+    int64_t blocks;
+};
+
+static void try_init(struct try *try)
+{
+    try->blocks = mem_block_count();
+    buf_init(&try->queue, 1 << 16);
+    buf_init(&try->wire, 1 << 16);
+    arena_init(&try->arena, 0);
+    wire_string(&try->queue, NAME, "mail");
+    wire_string(&try->queue, TARGET, "receiver://localhost:7000");
+}
+
+static void try_fini(struct try *try)
+{
+    arena_fini(&try->arena);
+    buf_fini(&try->queue);
+    buf_fini(&try->wire);
+    cr_assert_eq(mem_block_count(), try->blocks);
+}
+
+static int try_read(struct try *try)
+{
+    wire_field(&try->wire, 1, buf_slice(&try->queue).data, buf_len(&try->queue));
+    return codec_read_queue(buf_slice(&try->wire), &try->arena, &try->out, &try->fault);
+}
+
+static void expect_refused(struct try *try, const char *reason, const char *field)
+{
+    cr_assert_eq(try_read(try), ERR_INVALID);
+    cr_assert_eq(try->fault.status, RPC_INVALID_ARGUMENT);
+    cr_assert_str_eq(try->fault.reason, reason);
+    cr_assert_str_eq(try->fault.field, field);
+    try_fini(try);
+}
+
+Test(codec_queue, what_is_absent_has_its_default)
+{
+    struct queue defaults;
+    struct try try;
+
+    queue_init(&defaults);
+    try_init(&try);
+    cr_assert_eq(try_read(&try), 0, "%s", try.fault.message);
+    cr_assert_str_eq(try.out.tenant, "default");
+    cr_assert_eq(try.out.target_kind, TARGET_RECEIVER);
+    cr_assert_eq(try.out.attempt_timeout_ms, defaults.attempt_timeout_ms);
+    cr_assert_eq(try.out.key_memory_ms, defaults.key_memory_ms);
+    cr_assert_eq(try.out.concurrency_max, defaults.concurrency_max);
+    cr_assert_eq(try.out.retry.jitter_permille, defaults.retry.jitter_permille);
+    cr_assert_eq(try.out.retry.failures_max, defaults.retry.failures_max);
+    cr_assert(!try.out.at_most_once);
+    try_fini(&try);
+}
+
+Test(codec_queue, zero_can_be_said_where_it_means_something)
+{
+    struct buf retry;
+    struct try try;
+
+    try_init(&try);
+    buf_init(&retry, 256);
+    wire_time(&retry, INITIAL_BACKOFF, 0, 0);
+    wire_varint(&retry, JITTER, 0);
+    wire_field(&try.queue, RETRY, buf_slice(&retry).data, buf_len(&retry));
+    wire_time(&try.queue, KEY_MEMORY, 0, 0);
+    cr_assert_eq(try_read(&try), 0, "%s", try.fault.message);
+    cr_assert_eq(try.out.retry.initial_ms, 0);
+    cr_assert_eq(try.out.retry.jitter_permille, 0);
+    cr_assert_eq(try.out.key_memory_ms, 0);
+    buf_fini(&retry);
+    try_fini(&try);
+}
+
+Test(codec_queue, every_value_survives_the_way_to_the_wire_and_back)
+{
+    static const char *const unconfirmed[] = {"broker-2", "broker-3"};
+    struct queue_reply sent = {.unconfirmed = unconfirmed, .unconfirmed_count = 2};
+    struct queue_reply got;
+    struct try try;
+
+    queue_init(&sent.queue);
+    (void)snprintf(sent.queue.tenant, sizeof(sent.queue.tenant), "shop");
+    (void)snprintf(sent.queue.name, sizeof(sent.queue.name), "mail");
+    (void)snprintf(sent.queue.target, sizeof(sent.queue.target),
+                   "grpc://mail.shop:7000/shop.Mail/Send");
+    sent.queue.id = 12;
+    sent.queue.version = 4;
+    sent.queue.at_most_once = true;
+    sent.queue.attempt_timeout_ms = 1234;
+    sent.queue.retry = (struct retry_policy){10, 1500, 20, 0, 30, 40, 50};
+    try_init(&try);
+    cr_assert_eq(codec_write_queue_reply(&sent, &try.wire), 0);
+    cr_assert_eq(codec_read_queue_reply(buf_slice(&try.wire), &try.arena, &got, &try.fault), 0,
+                 "%s", try.fault.message);
+    sent.queue.target_kind = TARGET_GRPC_METHOD;
+    cr_assert_eq(memcmp(&got.queue.retry, &sent.queue.retry, sizeof(sent.queue.retry)), 0);
+    cr_assert_str_eq(got.queue.target, sent.queue.target);
+    cr_assert_eq(got.queue.id, 12);
+    cr_assert_eq(got.queue.version, 4);
+    cr_assert(got.queue.at_most_once);
+    cr_assert_eq(got.queue.attempt_timeout_ms, 1234);
+    cr_assert_eq(got.queue.target_kind, TARGET_GRPC_METHOD);
+    cr_assert_eq(got.unconfirmed_count, 2);
+    cr_assert_str_eq(got.unconfirmed[1], "broker-3");
+    try_fini(&try);
+}
+
+Test(codec_queue, refusals_name_the_field)
+{
+    char target[TARGET_BYTES_MAX + 2];
+    struct buf retry;
+    struct try try;
+
+    try_init(&try);
+    wire_string(&try.queue, NAME, "Mail");
+    expect_refused(&try, "NAME_INVALID", "queue.name");
+    try_init(&try);
+    wire_string(&try.queue, TARGET, "http://x");
+    expect_refused(&try, "TARGET_INVALID", "queue.target");
+    memset(target, 'a', sizeof(target) - 1);
+    target[sizeof(target) - 1] = '\0';
+    try_init(&try);
+    wire_string(&try.queue, TARGET, target);
+    expect_refused(&try, "TARGET_INVALID", "queue.target");
+    try_init(&try);
+    wire_varint(&try.queue, DELIVERY, 3);
+    expect_refused(&try, "ENUM_UNKNOWN", "queue.delivery");
+    try_init(&try);
+    wire_time(&try.queue, ATTEMPT_TIMEOUT, -1, 0);
+    expect_refused(&try, "VALUE_OUT_OF_RANGE", "queue.attempt_timeout");
+    try_init(&try);
+    wire_time(&try.queue, ATTEMPT_TIMEOUT, INT64_MAX, 0);
+    expect_refused(&try, "TIME_OUT_OF_RANGE", "queue.attempt_timeout");
+    try_init(&try);
+    wire_varint(&try.queue, CONCURRENCY, UINT32_MAX);
+    expect_refused(&try, "VALUE_OUT_OF_RANGE", "queue.concurrency_max");
+    try_init(&try);
+    buf_init(&retry, 256);
+    wire_time(&retry, MAX_BACKOFF, 0, 500000000);
+    wire_field(&try.queue, RETRY, buf_slice(&retry).data, buf_len(&retry));
+    buf_fini(&retry);
+    expect_refused(&try, "VALUE_OUT_OF_RANGE", "queue.retry.max_backoff");
+}
+
+Test(codec_queue, a_request_without_a_queue_is_refused)
+{
+    struct try try;
+
+    try_init(&try);
+    cr_assert_eq(codec_read_queue((struct slice){NULL, 0}, &try.arena, &try.out, &try.fault),
+                 ERR_INVALID);
+    cr_assert_str_eq(try.fault.field, "queue");
+    try_fini(&try);
+}
+
+Test(codec_queue, pages_are_bounded_and_tokens_checked)
+{
+    const char *bad_tokens[] = {"x", "-1", "99999999999999999999", "1 "};
+    struct queue_list_request request;
+    struct try try;
+
+    for (size_t i = 0; i < ARRAY_COUNT(bad_tokens); i++) {
+        int err;
+
+        try_init(&try);
+        wire_string(&try.wire, 3, bad_tokens[i]);
+        err = codec_read_queue_list(buf_slice(&try.wire), &try.arena, &request, &try.fault);
+        cr_assert_eq(err, ERR_INVALID);
+        cr_assert_str_eq(try.fault.reason, "TOKEN_INVALID");
+        try_fini(&try);
+    }
+    try_init(&try);
+    wire_varint(&try.wire, 2, 4000000000);
+    wire_string(&try.wire, 3, "17");
+    cr_assert_eq(codec_read_queue_list(buf_slice(&try.wire), &try.arena, &request, &try.fault), 0);
+    cr_assert_eq(request.page_size, QUEUE_PAGE_COUNT_MAX);
+    cr_assert_eq(request.after_id, 17);
+    cr_assert_str_eq(request.tenant, "");
+    try_fini(&try);
+}
+
+Test(codec_queue, a_list_is_read_as_it_was_written)
+{
+    struct queue_list_reply reply;
+    struct queue queue;
+    struct try try;
+
+    try_init(&try);
+    queue_init(&queue);
+    (void)snprintf(queue.tenant, sizeof(queue.tenant), "default");
+    (void)snprintf(queue.target, sizeof(queue.target), "receiver://h:1");
+    for (uint32_t i = 1; i <= 3; i++) {
+        queue.id = i;
+        (void)snprintf(queue.name, sizeof(queue.name), "q%u", i);
+        cr_assert_eq(codec_write_queue_list_item(&queue, &try.wire), 0);
+    }
+    cr_assert_eq(codec_write_queue_list_end(3, &try.wire), 0);
+    cr_assert_eq(codec_read_queue_list_reply(buf_slice(&try.wire), &try.arena, &reply, &try.fault),
+                 0);
+    cr_assert_eq(reply.count, 3);
+    cr_assert_eq(reply.after_id, 3);
+    cr_assert_eq(codec_read_queue_list_item(&reply, 2, &queue, &try.fault), 0);
+    cr_assert_str_eq(queue.name, "q3");
+    cr_assert_eq(queue.id, 3);
+    try_fini(&try);
+}
