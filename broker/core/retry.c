@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Back-off arithmetic, in microseconds inside so that a slow growth from a small start is not lost
+ * Back-off arithmetic, in nanoseconds inside so that a slow growth from a small start is not lost
  * in rounding.
  */
 #include "broker/core/retry.h"
 
 #include "lib/base/limits.h"
 
-#define PERMILLE 1000U
+#define PERMILLE  1000U
+#define NS_PER_MS INT64_C(1000000)
 
 /* Beyond this many steps a back-off no longer grows; above every sum of the two limits. */
 #define RETRY_STEPS_MAX 2048U
@@ -15,17 +16,17 @@
 _Static_assert(RETRY_STEPS_MAX >= 2 * QUEUE_FAILURES_MAX, "each allowed failure may grow it");
 
 /* initial · multiplier^steps, at most max. */
-static int64_t grow(int64_t initial_us, uint32_t multiplier, uint32_t steps, int64_t max_us)
+static int64_t grow(int64_t initial_ns, uint32_t multiplier, uint32_t steps, int64_t max_ns)
 {
-    int64_t delay_us = initial_us;
+    int64_t delay_ns = initial_ns;
 
     if (multiplier <= PERMILLE) { // A back-off does not shrink.
-        return time_min(delay_us, max_us);
+        return time_min(delay_ns, max_ns);
     }
-    for (uint32_t i = 0; i < steps && i < RETRY_STEPS_MAX && delay_us < max_us; i++) {
-        delay_us = time_mul(delay_us, multiplier) / PERMILLE;
+    for (uint32_t i = 0; i < steps && i < RETRY_STEPS_MAX && delay_ns < max_ns; i++) {
+        delay_ns = time_mul(delay_ns, multiplier) / PERMILLE;
     }
-    return time_min(delay_us, max_us);
+    return time_min(delay_ns, max_ns);
 }
 
 /* A random share of `delay`, 0 … delay · permille / 1000. */
@@ -39,11 +40,11 @@ static int64_t share_of(int64_t delay, uint32_t permille, uint64_t draw)
 
 span_ms retry_delay(const struct retry_policy *policy, uint32_t count, uint64_t draw)
 {
-    int64_t max_us = time_mul(time_max(policy->max_ms, 0), US_PER_MS);
-    int64_t initial_us = time_mul(time_max(policy->initial_ms, 0), US_PER_MS);
+    int64_t max_ns = time_mul(time_max(policy->max_ms, 0), NS_PER_MS);
+    int64_t initial_ns = time_mul(time_max(policy->initial_ms, 0), NS_PER_MS);
     uint32_t steps = count == 0 ? 0 : count - 1;
     uint32_t jitter = policy->jitter_permille < PERMILLE ? policy->jitter_permille : PERMILLE;
-    span_ms delay_ms = grow(initial_us, policy->multiplier_permille, steps, max_us) / US_PER_MS;
+    span_ms delay_ms = grow(initial_ns, policy->multiplier_permille, steps, max_ns) / NS_PER_MS;
 
     return delay_ms - share_of(delay_ms, jitter, draw);
 }
