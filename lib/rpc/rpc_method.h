@@ -7,9 +7,12 @@
 #ifndef FOLIOT_LIB_RPC_RPC_METHOD_H
 #define FOLIOT_LIB_RPC_RPC_METHOD_H
 
+#include "lib/base/attr.h"
 #include "lib/base/buf.h"
 #include "lib/base/err.h"
 #include "lib/base/instant.h"
+
+#include <stdbool.h>
 
 struct rpc_call;
 
@@ -25,7 +28,8 @@ typedef void (*rpc_handler_fn)(struct rpc_call *call, struct slice request, void
 struct rpc_method {
     const char *path; /* "/foliot.v1.TaskService/Create", case matters */
     rpc_handler_fn handler;
-    void *ctx; /* the service's */
+    void *ctx;       /* the service's */
+    bool is_endless; /* a stream that does not end by itself: ended when its connection drains */
 };
 
 /* The client went away, reset the call, or its deadline has passed. */
@@ -39,6 +43,18 @@ typedef void (*rpc_cancel_cb)(struct rpc_call *call, void *ctx);
  *            client gets RESOURCE_EXHAUSTED.
  */
 void rpc_call_reply(struct rpc_call *call, struct slice response);
+
+/*
+ * Send one message of a streaming response; the call goes on until rpc_call_fail or rpc_call_end.
+ *
+ * ownership: message is copied.
+ * note:      dropped silently if the call has been cancelled.
+ * errors:    ERR_TOO_LARGE when the client does not take what was sent before.
+ */
+MUST_USE int rpc_call_send(struct rpc_call *call, struct slice message);
+
+/* Finish a streaming response with OK. The call is gone after this. */
+void rpc_call_end(struct rpc_call *call);
 
 /* How a call failed; everything is copied. */
 struct rpc_failure {

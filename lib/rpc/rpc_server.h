@@ -17,6 +17,9 @@
 struct loop;
 struct rpc_server;
 
+/* Largest request_bytes_max: a request must fit half a connection's window. */
+#define RPC_MESSAGE_BYTES_MAX ((size_t)7 << 20)
+
 /* Fill by rpc_server_options_init, then change what matters. */
 struct rpc_server_options {
     const char *address;          /* numeric; "127.0.0.1", "::", "0.0.0.0" */
@@ -47,8 +50,8 @@ void rpc_server_options_init(struct rpc_server_options *options);
  * Bind and listen; calls are accepted from the next turn on.
  *
  * ownership: options are copied.
- * errors:    ERR_INVALID for the address, ERR_EXISTS if it is in use, ERR_DENIED, ERR_IO,
- *            ERR_NO_MEMORY.
+ * errors:    ERR_INVALID for the address or a limit out of range, ERR_EXISTS if it is in use,
+ * ERR_DENIED, ERR_IO, ERR_NO_MEMORY.
  */
 MUST_USE int rpc_server_open(struct loop *loop, const struct rpc_server_options *options,
                              struct rpc_server **out);

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The call object of the server: what handlers do with it, and how answers become headers, bodies
+ * and trailers.
+ */
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/rpc/grpc_header.h"
+#include "lib/rpc/rpc_serving.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Longest google.rpc.Status sent: with its base64 it must fit a peer's 8 KiB header list. */
+#define DETAILS_BYTES_MAX 4096U
+
+/* Most fields of an answer: status line, type, server; then status, text, details, push-back. */
+#define ANSWER_FIELDS_MAX 8U
+
+/* An answer's header block in the making. */
+struct block {
+    struct h2_field fields[ANSWER_FIELDS_MAX];
+    size_t count;
+    char status[16];
+    char pushback[24];
+};
+
+/* ---- life ---- */
+
+struct rpc_call *rpc_call_new(struct rpc_serving *serving, struct rpc_session *session,
+                              int32_t stream_id, const char *peer)
+{
+    struct rpc_call *call = mem_new(1, sizeof(*call));
+
+    if (call == NULL) {
+        return NULL;
+    }
+    list_init(&call->node);
+    call->serving = serving;
+    call->session = session;
+    call->stream_id = stream_id;
+    call->timeout_us = -1;
+    call->deadline_us = BOOT_NEVER;
+    // Records cost eight bytes each, the list's own count 32.
+    rpc_fields_init(&call->metadata, serving->options.header_bytes_max);
+    grpc_reader_init(&call->reader, serving->options.request_bytes_max);
+    buf_init(&call->out, serving->options.response_bytes_max + GRPC_PREFIX_BYTES);
+    buf_init(&call->status_text, 3 * (size_t)GRPC_MESSAGE_BYTES_MAX);
+    buf_init(&call->status_details, 2 * (size_t)DETAILS_BYTES_MAX);
+    (void)snprintf(call->peer, sizeof(call->peer), "%s", peer);
+    serving->stats.calls_open++;
+    return call;
+}
+
+void rpc_call_free(struct rpc_call *call)
+{
+    REQUIRE(!call->is_running && list_is_empty(&call->node) && !call->has_expiry);
+    call->serving->stats.calls_open--;
+    rpc_fields_fini(&call->metadata);
+    grpc_reader_fini(&call->reader);
+    buf_fini(&call->out);
+    buf_fini(&call->status_text);
+    buf_fini(&call->status_details);
+    mem_free(call);
+}
+
+/* ---- header blocks ---- */
+
+static void add(struct block *block, const char *name, struct slice value, bool is_volatile)
+{
+    REQUIRE(block->count < ANSWER_FIELDS_MAX);
+    block->fields[block->count++] = (struct h2_field){slice_of(name), value, is_volatile};
+}
+
+static void add_head(struct block *block, const struct rpc_call *call)
+{
+    add(block, ":status", slice_of("200"), false);
+    add(block, "content-type", slice_of("application/grpc"), false);
+    add(block, "server", slice_of(call->serving->name), false);
+}
+
+static void add_status(struct block *block, const struct rpc_call *call)
+{
+    (void)snprintf(block->status, sizeof(block->status), "%d", (int)call->status);
+    add(block, "grpc-status", slice_of(block->status), false);
+    if (buf_len(&call->status_text) > 0) {
+        add(block, "grpc-message", buf_slice(&call->status_text), true);
+    }
+    if (buf_len(&call->status_details) > 0) {
+        add(block, "grpc-status-details-bin", buf_slice(&call->status_details), true);
+    }
+    if (call->retry_delay > 0) {
+        (void)snprintf(block->pushback, sizeof(block->pushback), "%lld",
+                       (long long)call->retry_delay);
+        add(block, "grpc-retry-pushback-ms", slice_of(block->pushback), true);
+    }
+    if (call->is_encoded) {
+        add(block, "grpc-accept-encoding", slice_of("identity"), false);
+    }
+}
+
+/* Keep a failure until its trailers go out. What does not fit is left away: the status counts. */
+static void keep_failure(struct rpc_call *call, const struct rpc_failure *failure)
+{
+    call->status = failure->status;
+    call->retry_delay = failure->retry_delay;
+    if (failure->message != NULL &&
+        grpc_percent_encode(slice_of(failure->message), &call->status_text) != 0) {
+        buf_clear(&call->status_text);
+    }
+    if (failure->details.len > 0 && failure->details.len <= DETAILS_BYTES_MAX &&
+        grpc_base64_encode(failure->details, &call->status_details) != 0) {
+        buf_clear(&call->status_details);
+    }
+}
+
+/* ---- answers ---- */
+
+static void note_answer(struct rpc_call *call)
+{
+    call->is_answered = true;
+    call->serving->stats.calls_by_status[call->status]++;
+    rpc_session_flush(call->session);
+}
+
+static void check_submitted(struct rpc_call *call, int err)
+{
+    if (err != 0) {
+        rpc_session_fail(call->session, err);
+    }
+}
+
+/* Headers of a response with a body. */
+static void submit_head(struct rpc_call *call)
+{
+    struct block block = {.count = 0};
+
+    add_head(&block, call);
+    call->has_response = true;
+    check_submitted(call, h2_respond(rpc_session_h2(call->session), call->stream_id, block.fields,
+                                     block.count, true));
+}
+
+/* One block that is the whole answer. */
+static void submit_trailers_only(struct rpc_call *call)
+{
+    struct block block = {.count = 0};
+
+    add_head(&block, call);
+    add_status(&block, call);
+    check_submitted(call, h2_respond(rpc_session_h2(call->session), call->stream_id, block.fields,
+                                     block.count, false));
+}
+
+static void resume(struct rpc_call *call)
+{
+    if (call->is_waiting) {
+        call->is_waiting = false;
+        h2_resume(rpc_session_h2(call->session), call->stream_id);
+    }
+}
+
+/* The final status, in call->status, on a stream that has none yet. */
+static void submit_final(struct rpc_call *call)
+{
+    call->is_receiving = false;
+    if (call->has_response) {
+        call->is_final = true;
+        resume(call);
+    } else {
+        submit_trailers_only(call);
+    }
+    note_answer(call);
+}
+
+void rpc_call_refuse(struct rpc_call *call, enum rpc_status status, const char *message)
+{
+    struct rpc_failure failure = {.status = status, .message = message};
+
+    REQUIRE(!call->is_answered);
+    grpc_reader_fini(&call->reader);
+    if (!call->is_running) {
+        rpc_session_release(call->session, call);
+    }
+    keep_failure(call, &failure);
+    submit_final(call);
+}
+
+void rpc_call_refuse_http(struct rpc_call *call, const char *http_status)
+{
+    struct block block = {.count = 0};
+
+    add(&block, ":status", slice_of(http_status), false);
+    add(&block, "server", slice_of(call->serving->name), false);
+    check_submitted(call, h2_respond(rpc_session_h2(call->session), call->stream_id, block.fields,
+                                     block.count, false));
+    call->status = RPC_INTERNAL;
+    note_answer(call);
+}
+
+static int frame_message(struct rpc_call *call, struct slice message)
+{
+    uint8_t prefix[GRPC_PREFIX_BYTES];
+    size_t len = sizeof(prefix) + message.len;
+    int err;
+
+    if (message.len > call->serving->options.response_bytes_max ||
+        len > call->out.max - buf_len(&call->out)) {
+        return ERR_TOO_LARGE;
+    }
+    grpc_write_prefix(prefix, message.len);
+    err = buf_append(&call->out, prefix, sizeof(prefix));
+    if (err == 0) {
+        err = buf_append(&call->out, message.data, message.len);
+    }
+    if (err == 0) {
+        rpc_session_count_out(call->session, (int64_t)len);
+    }
+    return err;
+}
+
+size_t rpc_call_body(struct rpc_call *call, uint8_t *space, size_t len, bool *is_end)
+{
+    struct slice out = buf_slice(&call->out);
+    size_t count = out.len < len ? out.len : len;
+
+    if (count > 0) {
+        memcpy(space, out.data, count);
+        buf_consume(&call->out, count);
+        rpc_session_count_out(call->session, -(int64_t)count);
+    }
+    if (buf_len(&call->out) > 0) {
+        return count;
+    }
+    if (call->is_final) {
+        struct block block = {.count = 0};
+
+        add_status(&block, call);
+        check_submitted(call, h2_trailers(rpc_session_h2(call->session), call->stream_id,
+                                          block.fields, block.count));
+        *is_end = true;
+    } else {
+        call->is_waiting = count == 0;
+    }
+    return count;
+}
+
+/* ---- the handler's side ---- */
+
+void rpc_call_run(struct rpc_call *call)
+{
+    struct buf request = call->reader.body; // The handler may finish the call; this outlives it.
+
+    buf_init(&call->reader.body, 0);
+    call->is_receiving = false;
+    call->is_running = true;
+    call->serving->running_count++;
+    call->serving->stats.calls_started++;
+    call->method->handler(call, buf_slice(&request), call->method->ctx);
+    buf_fini(&request);
+}
+
+void rpc_call_cancel(struct rpc_call *call)
+{
+    rpc_cancel_cb cb = call->on_cancel;
+
+    call->is_cancelled = true;
+    call->on_cancel = NULL;
+    if (cb != NULL) {
+        cb(call, call->cancel_ctx);
+    }
+}
+
+/* The handler has answered. True if the answer is still wanted; else the call may be gone. */
+static bool finish(struct rpc_call *call)
+{
+    struct rpc_serving *serving = call->serving;
+    bool is_wanted = call->session != NULL && !call->is_answered;
+
+    REQUIRE(call->is_running);
+    call->is_running = false;
+    call->on_cancel = NULL;
+    serving->running_count--;
+    if (call->session != NULL) {
+        rpc_session_release(call->session, call);
+    } else {
+        rpc_call_free(call);
+    }
+    if (!is_wanted && serving->call_finished != NULL) {
+        serving->call_finished(serving->ctx);
+    }
+    return is_wanted;
+}
+
+static void fail_wanted(struct rpc_call *call, const struct rpc_failure *failure)
+{
+    keep_failure(call, failure);
+    submit_final(call);
+}
+
+void rpc_call_fail_with(struct rpc_call *call, const struct rpc_failure *failure)
+{
+    REQUIRE(failure->status != RPC_OK);
+    if (finish(call)) {
+        fail_wanted(call, failure);
+    }
+}
+
+void rpc_call_fail(struct rpc_call *call, enum rpc_status status, const char *message,
+                   struct slice details, span_ms retry_delay)
+{
+    struct rpc_failure failure = {
+        .status = status, .message = message, .details = details, .retry_delay = retry_delay};
+
+    rpc_call_fail_with(call, &failure);
+}
+
+void rpc_call_reply(struct rpc_call *call, struct slice response)
+{
+    if (!finish(call)) {
+        return;
+    }
+    REQUIRE(!call->has_response);
+    if (frame_message(call, response) != 0) {
+        struct rpc_failure failure = {.status = RPC_RESOURCE_EXHAUSTED,
+                                      .message = "the response is larger than the limit"};
+
+        fail_wanted(call, &failure);
+        return;
+    }
+    submit_head(call);
+    submit_final(call);
+}
+
+int rpc_call_send(struct rpc_call *call, struct slice message)
+{
+    int err;
+
+    REQUIRE(call->is_running);
+    if (call->session == NULL || call->is_answered) {
+        return 0;
+    }
+    err = frame_message(call, message);
+    if (err != 0) {
+        return err;
+    }
+    if (!call->has_response) {
+        submit_head(call);
+    }
+    resume(call);
+    rpc_session_flush(call->session);
+    return 0;
+}
+
+void rpc_call_end(struct rpc_call *call)
+{
+    if (finish(call)) {
+        if (!call->has_response) {
+            submit_head(call);
+        }
+        submit_final(call);
+    }
+}
+
+boot_us rpc_call_deadline_us(const struct rpc_call *call)
+{
+    return call->deadline_us;
+}
+
+void rpc_call_on_cancel(struct rpc_call *call, rpc_cancel_cb cb, void *ctx)
+{
+    REQUIRE(call->is_running);
+    if (!call->is_cancelled) {
+        call->on_cancel = cb;
+        call->cancel_ctx = ctx;
+    }
+}
+
+bool rpc_call_is_cancelled(const struct rpc_call *call)
+{
+    return call->is_cancelled;
+}
+
+const char *rpc_call_peer(const struct rpc_call *call)
+{
+    return call->peer;
+}
+
+const char *rpc_call_path(const struct rpc_call *call)
+{
+    return call->method->path;
+}
+
+struct slice rpc_call_metadata(const struct rpc_call *call, const char *name)
+{
+    return rpc_fields_find(&call->metadata, slice_of(name));
+}
+
+void rpc_call_set_ctx(struct rpc_call *call, void *ctx)
+{
+    call->ctx = ctx;
+}
+
+void *rpc_call_ctx(const struct rpc_call *call)
+{
+    return call->ctx;
+}
