@@ -5,6 +5,10 @@ function(foliot_library)
     add_library(foliot_${ARG_NAME} STATIC ${ARG_SOURCES})
     target_include_directories(foliot_${ARG_NAME} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(foliot_${ARG_NAME} PUBLIC ${ARG_LINKS} PRIVATE foliot_warnings ${ARG_PRIVATE_LINKS})
+    # Libraries only: the macros of Criterion declare such variables.
+    if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+        target_compile_options(foliot_${ARG_NAME} PRIVATE -Wmissing-variable-declarations)
+    endif()
 endfunction()
 
 # A program of ours: foliot_program(NAME foliotd SOURCES … LINKS …).

@@ -3,10 +3,11 @@
  * Create and BatchCreate.
  */
 #include "proto/codec_task.h"
-#include "proto/message.h"
-#include "proto/values.h"
 
 #include "lib/base/check.h"
+#include "lib/base/utf8.h"
+#include "proto/message.h"
+#include "proto/values.h"
 
 #include <foliot/internal/batch.pb-c.h>
 #include <foliot/v1/task.pb-c.h>
@@ -290,10 +291,7 @@ static void cut_message(const char *message, char *cut)
     size_t len = strlen(message);
 
     if (len > ITEM_MESSAGE_BYTES_MAX) {
-        len = ITEM_MESSAGE_BYTES_MAX;
-        while (len > 0 && ((unsigned char)message[len] & 0xc0U) == 0x80) {
-            len--;
-        }
+        len = utf8_cut((const uint8_t *)message, ITEM_MESSAGE_BYTES_MAX);
     }
     memcpy(cut, message, len);
     cut[len] = '\0';

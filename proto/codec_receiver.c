@@ -5,6 +5,7 @@
 #include "proto/codec_receiver.h"
 
 #include "lib/base/check.h"
+#include "lib/base/utf8.h"
 #include "proto/message.h"
 #include "proto/values.h"
 
@@ -168,10 +169,7 @@ static struct slice cut_error(const char *error)
     struct slice text = slice_of(error);
 
     if (text.len > ERROR_TEXT_BYTES_MAX) {
-        text.len = ERROR_TEXT_BYTES_MAX;
-        while (text.len > 0 && (text.data[text.len] & 0xc0U) == 0x80) {
-            text.len--;
-        }
+        text.len = utf8_cut(text.data, ERROR_TEXT_BYTES_MAX);
     }
     return text;
 }

@@ -5,6 +5,7 @@
 #include "proto/fault.h"
 
 #include "lib/base/check.h"
+#include "lib/base/utf8.h"
 #include "proto/message.h"
 
 #include <google/rpc/error_details.pb-c.h>
@@ -25,11 +26,8 @@
 /* Copy text into a field of fixed size, cut at a character border. */
 static void copy_cut(char *field, size_t size, struct slice text)
 {
-    size_t len = text.len < size - 1 ? text.len : size - 1;
+    size_t len = text.len < size ? text.len : utf8_cut(text.data, size - 1);
 
-    while (len > 0 && len < text.len && (text.data[len] & 0xc0U) == 0x80) {
-        len--;
-    }
     if (len > 0) {
         memcpy(field, text.data, len);
     }

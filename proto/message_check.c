@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/limits.h"
+#include "lib/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -273,71 +274,23 @@ int message_check(const ProtobufCMessageDescriptor *descriptor, struct slice byt
     return err;
 }
 
-/* Length of the well-formed sequence at the start of `text`, 0 if there is none. source: Unicode
- * table 3-7 */
-static size_t sequence_len(const uint8_t *text, size_t len)
-{
-    uint8_t lead = text[0];
-    uint8_t low = 0x80;
-    uint8_t high = 0xbf;
-    size_t need;
-
-    if (lead >= 0xc2 && lead <= 0xdf) {
-        need = 2;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-        need = 3;
-        low = lead == 0xe0 ? 0xa0 : 0x80;
-        high = lead == 0xed ? 0x9f : 0xbf;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-        need = 4;
-        low = lead == 0xf0 ? 0x90 : 0x80;
-        high = lead == 0xf4 ? 0x8f : 0xbf;
-    } else {
-        return 0;
-    }
-    if (len < need || text[1] < low || text[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < need; i++) {
-        if ((text[i] & 0xc0U) != 0x80) {
-            return 0;
-        }
-    }
-    return need;
-}
-
-/* Bytes of clean text from `start` on. */
-static size_t clean_len(const uint8_t *text, size_t start, size_t len)
-{
-    size_t i = start;
-
-    while (i < len) {
-        size_t step_len = 1;
-
-        if (text[i] == 0 || text[i] >= 0x80) {
-            step_len = text[i] == 0 ? 0 : sequence_len(text + i, len - i);
-        }
-        if (step_len == 0) {
-            break;
-        }
-        i += step_len;
-    }
-    return i - start;
-}
-
 bool text_is_clean(struct slice text)
 {
-    return clean_len(text.data, 0, text.len) == text.len;
+    return text.len == 0 || (memchr(text.data, 0, text.len) == NULL && utf8_is_valid(text));
 }
 
 void text_scrub(char *text)
 {
     size_t len = strlen(text);
-    size_t i = clean_len((const uint8_t *)text, 0, len);
+    size_t i = 0;
 
     while (i < len) {
-        text[i] = '?';
-        i++;
-        i += clean_len((const uint8_t *)text, i, len);
+        size_t char_len = utf8_char_len((const uint8_t *)text + i, len - i);
+
+        if (char_len == 0) {
+            text[i] = '?';
+            char_len = 1;
+        }
+        i += char_len;
     }
 }

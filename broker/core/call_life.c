@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Life of a user's call: where it goes first, and how it is answered. The operations of each kind
+ * are in call_task.c.
+ */
+#include "broker/core/call_life.h"
+
+#include "broker/core/call_task.h"
+#include "broker/core/entry.h"
+#include "broker/core/shard.h"
+#include "broker/core/task_life.h"
+#include "broker/core/writer.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+void call_answer(struct broker *broker, struct call *call, int result)
+{
+    call->result = result;
+    if (result == ERR_FULL || result == ERR_UNAVAILABLE) {
+        call->retry_after_ms = RETRY_US / US_PER_MS;
+        broker->stats.refused++;
+    }
+    list_add(&broker->answered, &call->link);
+}
+
+void call_answer_all(struct broker *broker)
+{
+    struct list answered;
+
+    list_init(&answered);
+    list_move_all(&answered, &broker->answered); // What callbacks add waits for the next tick.
+    for (struct list *link; (link = list_take_first(&answered)) != NULL;) {
+        struct call *call = CONTAINER_OF(link, struct call, link);
+
+        broker->call_count--;
+        call->cb(call);
+    }
+}
+
+void broker_call(struct broker *broker, const struct now *now, struct call *call)
+{
+    broker->now = *now;
+    list_init(&call->link);
+    call->core_until = 0;
+    call->attempt = 0;
+    call->created = false;
+    broker->call_count++;
+    if (broker->call_count > CALLS_MAX) {
+        call_answer(broker, call, ERR_FULL);
+        return;
+    }
+    call_run(broker, call);
+}
+
+/* Wait for something that is on its way; at most for as long as a call may. */
+static void call_wait(struct shard *shard, struct call *call)
+{
+    if (call->core_until == 0) {
+        call->core_until = shard->broker->now.boot + CALL_WAIT_US;
+    }
+    list_add(&shard->waiting, &call->link);
+}
+
+void call_run(struct broker *broker, struct call *call)
+{
+    struct shard *shard = &broker->shards[call->shard];
+
+    switch (shard->state) {
+    case SHARD_ACTIVE:
+        break;
+    case SHARD_ACQUIRING:
+    case SHARD_BUMPING:
+    case SHARD_LOADING:
+        call_wait(shard, call);
+        return;
+    case SHARD_IDLE:
+    case SHARD_DRAINING:
+    case SHARD_RELEASING:
+        call_answer(broker, call, ERR_FENCED);
+        return;
+    }
+    if (!writer_has_room(&broker->databases[shard->database].writer, WRITER_CALL)) {
+        call_answer(broker, call, ERR_FULL);
+        return;
+    }
+    if (call->kind == CALL_CREATE) {
+        call_create(shard, call);
+    } else if (call->task.id.seq == 0) {
+        call_read_key(shard, call);
+    } else {
+        call_by_id(shard, call, call->task.id);
+    }
+}
+
+void call_by_id(struct shard *shard, struct call *call, struct task_id id)
+{
+    struct entry *entry = entry_find(shard, id.seq);
+
+    call->found = id;
+    if (call->kind == CALL_GET) {
+        call_read_task(shard, call, id);
+    } else if (entry == NULL) {
+        call_read_task(shard, call, id);
+    } else if (entry->slot != id.slot) {
+        call_absent(shard, call, id);
+    } else if (entry_is_busy(entry)) {
+        call_wait(shard, call);
+    } else {
+        call_act(shard, call, entry);
+    }
+}
+
+void call_wake(struct shard *shard)
+{
+    struct list waiting;
+
+    list_init(&waiting);
+    list_move_all(&waiting, &shard->waiting);
+    for (struct list *link; (link = list_take_first(&waiting)) != NULL;) {
+        call_run(shard->broker, CONTAINER_OF(link, struct call, link));
+    }
+}
+
+void call_expire(struct shard *shard)
+{
+    list_foreach_safe (link, after, &shard->waiting) {
+        struct call *call = CONTAINER_OF(link, struct call, link);
+
+        if (shard->broker->now.boot >= call->core_until) {
+            list_del(link);
+            call_answer(shard->broker, call, ERR_UNAVAILABLE);
+        }
+    }
+}
+
+void call_cut(struct shard *shard, struct call *call, bool keep)
+{
+    if (keep) {
+        call_wait(shard, call);
+    } else {
+        call_answer(shard->broker, call, ERR_FENCED);
+    }
+}
+
+void call_abandon(struct shard *shard)
+{
+    struct list *link;
+
+    while ((link = list_take_first(&shard->waiting)) != NULL) {
+        call_answer(shard->broker, CONTAINER_OF(link, struct call, link), ERR_FENCED);
+    }
+    while ((link = list_take_first(&shard->unknown)) != NULL) {
+        call_answer(shard->broker, CONTAINER_OF(link, struct call, link), ERR_OUTCOME_UNKNOWN);
+    }
+}
+
+/* What the row, or its absence, says about a write whose reply was lost. No write under an older
+ * epoch can become visible any more, so absence is final. */
+static void judge_unknown(struct broker *broker, struct call *call, const struct task *row)
+{
+    bool in_effect = false;
+
+    switch (call->kind) {
+    case CALL_CREATE:
+        in_effect = row != NULL;
+        call->created = in_effect;
+        break;
+    case CALL_CANCEL:
+        in_effect = row == NULL;
+        break;
+    case CALL_UPDATE:
+        in_effect = row != NULL && call_is_updated(call, row);
+        break;
+    case CALL_GET:
+        UNREACHABLE(); // Writes nothing.
+    }
+    call_answer(broker, call, in_effect ? 0 : ERR_UNAVAILABLE);
+}
+
+static const struct task *find_row(const struct store_read *look, int64_t seq)
+{
+    for (size_t i = 0; i < look->row_count; i++) {
+        if (look->rows[i].id.seq == seq) {
+            return &look->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void look_done(struct store_read *look)
+{
+    struct shard *shard = look->owner;
+    bool is_fresh = shard->look_serial == shard->serial;
+    size_t left = look->id_count;
+
+    shard->is_looking = false;
+    mem_free(shard->look_ids);
+    shard->look_ids = NULL;
+    if (is_fresh && look->result == ERR_FENCED) {
+        shard_fenced(shard); // Answers the callers: unknown for ever.
+        return;
+    }
+    if (!is_fresh || look->result != 0) {
+        shard_retry_later(shard);
+        return;
+    }
+    for (struct list *link; left > 0 && (link = list_take_first(&shard->unknown)) != NULL; left--) {
+        struct call *call = CONTAINER_OF(link, struct call, link);
+
+        judge_unknown(shard->broker, call, find_row(look, call->core_seq));
+    }
+    call_look(shard);
+}
+
+void call_look(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+    size_t count = 0;
+
+    if (shard->is_looking || list_is_empty(&shard->unknown) || shard->state != SHARD_ACTIVE ||
+        broker->now.boot < shard->retry_at) {
+        return;
+    }
+    shard->look_ids = mem_new(SLICE_ROW_COUNT_MAX, sizeof(*shard->look_ids));
+    if (shard->look_ids == NULL) {
+        return;
+    }
+    list_foreach (link, &shard->unknown) {
+        const struct call *call = CONTAINER_OF(link, struct call, link);
+
+        if (count < SLICE_ROW_COUNT_MAX) {
+            shard->look_ids[count++] =
+                (struct task_id){.seq = call->core_seq, .slot = call->task.id.slot};
+        }
+    }
+    shard->look = (struct store_read){.kind = STORE_READ_TASKS,
+                                      .database = shard->database,
+                                      .shard = shard->id,
+                                      .epoch = shard->epoch,
+                                      .ids = shard->look_ids,
+                                      .id_count = count,
+                                      .cb = look_done,
+                                      .owner = shard};
+    shard->look_serial = shard->serial;
+    shard->is_looking = broker->env.store->read(broker->env.store, &shard->look) == 0;
+    if (!shard->is_looking) {
+        mem_free(shard->look_ids);
+        shard->look_ids = NULL;
+        shard_retry_later(shard);
+    }
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Claims and their ends.
+ */
+#include "broker/core/claim.h"
+
+#include "broker/core/dispatch.h"
+#include "broker/core/entry.h"
+#include "broker/core/fetch.h"
+#include "broker/core/retry.h"
+#include "broker/core/shard.h"
+#include "broker/core/task_life.h"
+#include "broker/core/window.h"
+#include "broker/core/writer.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+#include <string.h>
+
+static struct flight *flight_new(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    struct queue_state *queue = entry_queue(broker, entry);
+    struct flight *flight;
+    wall_ms claim_ms = upper_ms(broker, shard->database);
+
+    if (!queue->is_known || queue->flights >= queue->queue.concurrency_max ||
+        claim_ms == WALL_NEVER) {
+        return NULL;
+    }
+    flight = pool_take(&broker->flights);
+    if (flight == NULL) {
+        return NULL;
+    }
+    flight->entry = entry;
+    flight->block = entry->body.block;
+    flight->attempt.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
+    flight->attempt.shard = shard->id;
+    flight->attempt.database = shard->database;
+    flight->attempt.queue = queue->queue.id;
+    flight->attempt.attempt = entry->attempt + 1;
+    flight->attempt.due_ms = entry->due_ms;
+    flight->attempt.start_by_ms = time_max(entry->due_ms, claim_ms) + START_BY_MS;
+    flight->attempt.timeout_ms = queue->queue.attempt_timeout_ms;
+    flight->attempt.deadline_ms =
+        flight->attempt.start_by_ms + queue->queue.attempt_timeout_ms + DEADLINE_MARGIN_MS;
+    flight->attempt.payload = block_payload(flight->block);
+    flight->attempt.key = block_key(flight->block);
+    list_init(&flight->attempt.link);
+    entry->body.flight = flight;
+    entry->flying = 1;
+    queue->flights++;
+    return flight;
+}
+
+/* A claim of a row of ours has ended, known to us or not. */
+static void group_leave(struct broker *broker, uint32_t database, struct group *group, bool known)
+{
+    if (group == NULL) {
+        return;
+    }
+    REQUIRE(group->live > 0);
+    group->live--;
+    group->is_tainted = group->is_tainted || !known;
+    if (group->live == 0) {
+        if (!group->is_tainted) {
+            writer_drop_row(&broker->databases[database].writer, group->row);
+        }
+        pool_give(&broker->groups, group);
+    }
+}
+
+void flight_end(struct broker *broker, struct flight *flight, bool known)
+{
+    struct queue_state *queue = map_find(&broker->queue_index, flight->attempt.queue);
+
+    REQUIRE(queue != NULL && queue->flights > 0 && flight->entry == NULL);
+    queue->flights--;
+    group_leave(broker, flight->attempt.database, flight->group, known);
+    mem_free(flight->block);
+    mem_free(flight->error);
+    pool_give(&broker->flights, flight);
+}
+
+/* Whether a shard is on its way to find its flights again. */
+static bool is_coming(const struct shard *shard)
+{
+    return shard->state == SHARD_BUMPING || shard->state == SHARD_LOADING ||
+           (shard->state == SHARD_ACTIVE && !shard->is_loaded);
+}
+
+void flight_check(struct broker *broker, struct flight *flight)
+{
+    struct shard *shard = &broker->shards[flight->attempt.shard];
+
+    if (flight->entry != NULL || flight->is_sent || (flight->is_started && !flight->is_ended) ||
+        (flight->is_adrift && is_coming(shard))) {
+        return;
+    }
+    if (flight->is_adrift) {
+        (void)map_del(&shard->adrift, (uint64_t)flight->attempt.id.seq);
+    }
+    flight_end(broker, flight, false);
+}
+
+void claim_clear_adrift(struct shard *shard)
+{
+    struct flight *over[64];
+    size_t count;
+
+    do {
+        struct map_iter iter = {0};
+        struct flight *flight;
+
+        count = 0;
+        while (count < ARRAY_COUNT(over) && (flight = map_next(&shard->adrift, &iter)) != NULL) {
+            if (!flight->is_sent && (!flight->is_started || flight->is_ended)) {
+                over[count++] = flight;
+            }
+        }
+        for (size_t i = 0; i < count; i++) {
+            flight_check(shard->broker, over[i]);
+        }
+    } while (count == ARRAY_COUNT(over));
+}
+
+void claim_land(struct broker *broker, struct entry *entry, bool known)
+{
+    struct flight *flight = entry->body.flight;
+
+    if (flight->is_outdated) {
+        flight->block->has_payload = false;
+    }
+    entry->body.block = flight->block;
+    entry->flying = 0;
+    flight->block = NULL;
+    flight->entry = NULL;
+    flight_end(broker, flight, known);
+}
+
+void claim_note(struct shard *shard, struct flight *flight)
+{
+    struct writer *writer = &shard->broker->databases[shard->database].writer;
+    struct note note = {.kind = NOTE_CLAIM, .flight = flight, .entry = flight->entry};
+    struct store_op *op = writer_add(writer, shard, &note);
+
+    op->kind = STORE_CLAIM;
+    op->task.id = flight->attempt.id;
+    op->expected_attempt = flight->attempt.attempt - 1;
+    op->attempt = flight->attempt.attempt;
+    op->deadline_ms = flight->attempt.deadline_ms;
+    flight->is_sent = true;
+}
+
+enum claim_try claim_ask(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    struct queue_state *queue = entry_queue(broker, entry);
+    struct flight *flight;
+
+    if (!queue->is_known || queue->flights >= queue->queue.concurrency_max ||
+        !writer_has_room(&broker->databases[shard->database].writer, WRITER_CLAIM)) {
+        return CLAIM_NO_ROOM;
+    }
+    if (!entry->body.block->has_payload) {
+        return fetch_payload(shard, entry) == 0 ? CLAIM_FETCHING : CLAIM_NO_ROOM;
+    }
+    flight = flight_new(shard, entry);
+    if (flight == NULL) {
+        return CLAIM_NO_ROOM;
+    }
+    entry_move(entry, ENTRY_CLAIMING);
+    claim_note(shard, flight);
+    return CLAIM_SENT;
+}
+
+struct flight *claim_prepare(struct shard *shard, struct entry *entry)
+{
+    struct queue_state *queue = entry_queue(shard->broker, entry);
+    struct flight *flight;
+
+    if (!list_is_empty(&queue->ready)) {
+        return NULL; // Others have waited longer.
+    }
+    flight = flight_new(shard, entry);
+    if (flight != NULL) {
+        entry->state = ENTRY_INSERTING; // Born in this state instead of VISITING.
+    }
+    return flight;
+}
+
+void claim_done(struct shard *shard, struct flight *flight, int result)
+{
+    struct broker *broker = shard->broker;
+    struct entry *entry = flight->entry;
+    bool was_inserting = entry->state == ENTRY_INSERTING;
+
+    flight->is_sent = false;
+    if (result == 0) {
+        broker->stats.claims++;
+        tell(broker, "claim", shard, entry->seq, flight->attempt.attempt,
+             flight->attempt.deadline_ms);
+        entry_move(entry, ENTRY_CLAIMED);
+        if (shard->state == SHARD_DRAINING) {
+            claim_withdraw(shard, entry);
+        } else {
+            entry_wake_at(shard, entry, entry->due_ms);
+        }
+        return;
+    }
+    claim_land(broker, entry, true); // Certain that it was not claimed: the row does not count it.
+    if (was_inserting || result == ERR_NOT_FOUND) {
+        // Its insert failed and is answered beside us, or the row is gone, which only a bug does.
+        tell(broker, was_inserting ? "insert-failed" : "mismatch", shard, entry->seq, result, 0);
+        entry_free(shard, entry);
+        return;
+    }
+    entry_move(entry, ENTRY_READY);
+    list_init(&entry->ready);
+    dispatch_ready(broker, entry);
+}
+
+void claim_join(struct entry *entry, struct flight *flight)
+{
+    mem_free(entry->body.block);
+    entry->body.flight = flight;
+    entry->flying = 1;
+    flight->entry = entry;
+}
+
+void claim_part(struct shard *shard, struct entry *entry, bool keep)
+{
+    struct broker *broker = shard->broker;
+    struct flight *flight = entry->body.flight;
+    void *other;
+
+    entry->body.block = NULL;
+    entry->flying = 0;
+    flight->entry = NULL;
+    if (!flight->is_started && !keep && !flight->is_sent) {
+        flight_end(broker, flight, false);
+        return;
+    }
+    if (flight->is_started && flight->is_ended && !keep && !flight->is_sent) {
+        flight_end(broker, flight, false); // Its outcome is lost with the shard: unknown to all.
+        return;
+    }
+    other = map_find(&shard->adrift, (uint64_t)flight->attempt.id.seq);
+    if (other == NULL) {
+        // Without room in the map it floats alone, and is freed when its outcome comes.
+        flight->is_adrift = map_put(&shard->adrift, (uint64_t)flight->attempt.id.seq, flight) == 0;
+        return;
+    }
+    ((struct flight *)other)->is_adrift = false; // An older attempt: its outcome counts no more.
+    flight->is_adrift = map_change(&shard->adrift, (uint64_t)flight->attempt.id.seq, flight) == 0;
+}
+
+void claim_withdraw(struct shard *shard, struct entry *entry)
+{
+    struct flight *flight = entry->body.flight;
+
+    REQUIRE(entry->state == ENTRY_CLAIMED && !flight->is_started);
+    flight->is_ended = true;
+    flight->attempt.outcome = OUTCOME_NOT_STARTED;
+    claim_settle(shard, entry);
+}
+
+/* The target's words; bytes, may hold anything. */
+static struct slice flight_error(const struct flight *flight)
+{
+    return (struct slice){(const uint8_t *)flight->error, flight->error_len};
+}
+
+static void settle_as_dead(struct broker *broker, const struct shard *shard,
+                           const struct queue *queue, struct store_op *op, struct slice text)
+{
+    op->kind = STORE_DEAD;
+    op->now_ms = lower_ms(broker, shard->database);
+    op->key_until_ms = time_add(op->now_ms, queue->key_memory_ms);
+    op->error_text = text;
+}
+
+/* What the receiver said no to: again after a while, or never. */
+static void settle_as_failed(struct broker *broker, const struct shard *shard,
+                             const struct entry *entry, struct store_op *op)
+{
+    const struct flight *flight = entry->body.flight;
+    const struct queue *queue = &entry_queue(broker, entry)->queue;
+    struct retry_state state = {.failures = entry->failures + 1U,
+                                .unknowns = entry->unknowns,
+                                .first_due_ms = flight->block->created_ms,
+                                .retry_after_ms = flight->attempt.retry_after_ms};
+    wall_ms due_ms;
+
+    op->task.failures = state.failures;
+    op->task.unknowns = state.unknowns;
+    if (retry_next(&queue->retry, &state, lower_ms(broker, shard->database),
+                   prng_next(&broker->prng), &due_ms) != RETRY_AGAIN) {
+        settle_as_dead(broker, shard, queue, op, flight_error(flight));
+        return;
+    }
+    op->kind = STORE_CHANGE;
+    op->set_due = true;
+    op->set_counts = true;
+    op->task.due_ms = time_max(due_ms, entry->due_ms); // An update in between holds.
+}
+
+/* A claim whose outcome nobody will learn any more: its deadline has passed. */
+static void settle_as_unknown(struct broker *broker, const struct shard *shard,
+                              const struct entry *entry, struct store_op *op)
+{
+    const struct queue_state *state = entry_queue(broker, entry);
+    const struct queue *queue = &state->queue;
+
+    op->task.failures = entry->failures;
+    op->task.unknowns = entry->unknowns + 1U;
+    if (state->is_known && queue->at_most_once) {
+        settle_as_dead(broker, shard, queue, op,
+                       slice_of("outcome unknown, not repeated: the queue is at most once"));
+        return;
+    }
+    if (state->is_known && op->task.unknowns > queue->retry.unknowns_max) {
+        settle_as_dead(broker, shard, queue, op, slice_of("outcome unknown too often"));
+        return;
+    }
+    op->kind = STORE_CHANGE;
+    op->set_due = true;
+    op->set_counts = true;
+    op->task.due_ms = time_max(entry->due_ms, lower_ms(broker, shard->database));
+}
+
+/* Fill in what the outcome asks for. */
+static void settle_fill(struct shard *shard, struct entry *entry, struct store_op *op)
+{
+    struct broker *broker = shard->broker;
+    const struct queue *queue = &entry_queue(broker, entry)->queue;
+
+    if (!entry->flying) {
+        settle_as_unknown(broker, shard, entry, op);
+        return;
+    }
+    switch (entry->body.flight->attempt.outcome) {
+    case OUTCOME_DONE:
+    case OUTCOME_OBSOLETE:
+        op->kind = STORE_DELETE;
+        op->now_ms = lower_ms(broker, shard->database);
+        op->key_until_ms = time_add(op->now_ms, queue->key_memory_ms);
+        break;
+    case OUTCOME_RETRY:
+        settle_as_failed(broker, shard, entry, op);
+        break;
+    case OUTCOME_DEAD:
+        op->task.failures = entry->failures + 1U;
+        op->task.unknowns = entry->unknowns;
+        settle_as_dead(broker, shard, queue, op, flight_error(entry->body.flight));
+        break;
+    case OUTCOME_UNKNOWN: // Only at most once comes here at once; the rest is HELD first.
+        settle_as_unknown(broker, shard, entry, op);
+        break;
+    case OUTCOME_NOT_STARTED:
+        op->kind = STORE_CHANGE;
+        break;
+    }
+}
+
+void claim_settle(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    struct writer *writer = &broker->databases[shard->database].writer;
+    struct note note = {.kind = NOTE_SETTLE, .entry = entry};
+    struct store_op *op;
+
+    if (entry->state != ENTRY_SETTLING) {
+        entry_unlink(shard, entry);
+        entry_move(entry, ENTRY_SETTLING);
+        list_init(&entry->ready);
+    }
+    if (!writer_has_room(writer, WRITER_SETTLE)) {
+        list_add(&broker->unsettled, &entry->ready);
+        return;
+    }
+    if (entry->flying) {
+        note.flight = entry->body.flight;
+        note.flight->is_sent = true;
+    }
+    op = writer_add(writer, shard, &note);
+    op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
+    op->task.queue = entry_queue(broker, entry)->queue.id;
+    op->task.key = block_key(entry_block(entry));
+    op->expected_attempt = entry->attempt;
+    op->attempt = entry->attempt + 1;
+    settle_fill(shard, entry, op);
+}
+
+static void count_settled(struct broker *broker, const struct flight *flight,
+                          const struct store_op *op)
+{
+    switch (op->kind) {
+    case STORE_DELETE:
+        broker->stats.done++;
+        break;
+    case STORE_DEAD:
+        broker->stats.dead++;
+        break;
+    case STORE_CHANGE:
+        if (flight != NULL && flight->attempt.outcome == OUTCOME_NOT_STARTED) {
+            broker->stats.unclaims++;
+        } else {
+            broker->stats.retried++;
+        }
+        break;
+    case STORE_INSERT:
+    case STORE_CLAIM:
+        UNREACHABLE();
+    }
+}
+
+/* The row lives on: the claim is over, the next attempt is one higher. */
+static void settle_go_on(struct shard *shard, struct entry *entry, const struct store_op *op)
+{
+    bool withdrawn = entry->flying && entry->body.flight->attempt.outcome == OUTCOME_NOT_STARTED;
+    bool pause = withdrawn && entry->body.flight->is_started;
+
+    entry->attempt = op->attempt;
+    if (op->set_due) {
+        entry->due_ms = op->task.due_ms;
+    }
+    if (op->set_counts) {
+        entry->failures = (uint16_t)op->task.failures;
+        entry->unknowns = (uint16_t)op->task.unknowns;
+    }
+    if (entry->flying) {
+        claim_land(shard->broker, entry, true);
+    }
+    if (pause && window_has(shard, entry->due_ms, entry->seq)) {
+        entry_move(entry, ENTRY_WAITING); // The outbound had no room: not in a hot loop.
+        entry_wake_at(shard, entry, lower_ms(shard->broker, shard->database) + WITHDRAWN_MS);
+        return;
+    }
+    entry_place(shard, entry);
+}
+
+void claim_settled(struct shard *shard, struct entry *entry, struct flight *flight,
+                   const struct store_op *op, int result)
+{
+    struct broker *broker = shard->broker;
+
+    if (flight != NULL) {
+        flight->is_sent = false;
+    }
+    if (entry == NULL) {
+        return;
+    }
+    if (result == ERR_UNAVAILABLE) {
+        list_add(&broker->unsettled, &entry->ready);
+        return;
+    }
+    if (result != 0) {
+        tell(broker, "mismatch", shard, entry->seq, result, op->kind);
+        if (entry->flying) {
+            claim_land(broker, entry, false);
+        }
+        entry_free(shard, entry);
+        return;
+    }
+    count_settled(broker, flight, op);
+    tell(broker, "settle", shard, entry->seq, op->attempt, op->kind);
+    if (op->kind == STORE_CHANGE) {
+        settle_go_on(shard, entry, op);
+        return;
+    }
+    if (entry->flying) {
+        claim_land(broker, entry, true);
+    }
+    entry_free(shard, entry);
+}
+
+void claim_step(struct broker *broker)
+{
+    struct list again;
+
+    list_init(&again);
+    list_move_all(&again, &broker->unsettled);
+    for (struct list *link; (link = list_take_first(&again)) != NULL;) {
+        struct entry *entry = CONTAINER_OF(link, struct entry, ready);
+        struct shard *shard = &broker->shards[entry->shard];
+
+        if (broker->now.boot < broker->databases[shard->database].writer.retry_at) {
+            list_add(&broker->unsettled, link);
+        } else {
+            claim_settle(shard, entry);
+        }
+    }
+}

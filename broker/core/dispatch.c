@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From due times to attempts.
+ */
+#include "broker/core/dispatch.h"
+
+#include "broker/core/claim.h"
+#include "broker/core/entry.h"
+#include "broker/core/shard.h"
+#include "broker/core/task_life.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+/* Upper bounds of the lateness buckets in microseconds. */
+static const int64_t LATENESS_BOUNDS[LATENESS_BUCKET_COUNT] = {
+    250,   500,    1000,   2000,    3000,    5000,     10000,    20000,
+    50000, 100000, 250000, 1000000, 5000000, 15000000, 60000000, INT64_MAX};
+
+int64_t broker_lateness_bound_us(uint32_t bucket)
+{
+    REQUIRE(bucket < LATENESS_BUCKET_COUNT);
+    return LATENESS_BOUNDS[bucket];
+}
+
+static void count_start(struct broker *broker, const struct attempt *attempt)
+{
+    int64_t late_us = time_sub(broker->now.database[attempt->database].lower_us,
+                               time_mul(attempt->due_ms, US_PER_MS));
+    uint32_t bucket = 0;
+
+    while (late_us > LATENESS_BOUNDS[bucket]) {
+        bucket++;
+    }
+    broker->stats.lateness[bucket]++;
+    broker->stats.lateness_sum_us += (uint64_t)time_max(late_us, 0);
+    broker->stats.starts++;
+}
+
+void dispatch_ready(struct broker *broker, struct entry *entry)
+{
+    REQUIRE(entry->state == ENTRY_READY);
+    list_add(&entry_queue(broker, entry)->ready, &entry->ready);
+}
+
+/* Hand a claimed task out, unless it is too late for that by its own claim. */
+static void start(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    struct flight *flight = entry->body.flight;
+
+    REQUIRE(lower_ms(broker, shard->database) >= entry->due_ms);
+    if (upper_ms(broker, shard->database) > flight->attempt.start_by_ms) {
+        claim_withdraw(shard, entry);
+        return;
+    }
+    entry_move(entry, ENTRY_RUNNING);
+    flight->is_started = true;
+    tell(broker, "start", shard, entry->seq, flight->attempt.attempt, flight->attempt.start_by_ms);
+    if (broker->env.outbound->start(broker->env.outbound, &flight->attempt) != 0) {
+        flight->is_ended = true;
+        flight->attempt.outcome = OUTCOME_NOT_STARTED;
+        claim_settle(shard, entry);
+        return;
+    }
+    count_start(broker, &flight->attempt);
+}
+
+/* The time to claim has come. */
+static void ripen(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    struct queue_state *queue = entry_queue(broker, entry);
+
+    if (shard->state == SHARD_DRAINING) {
+        entry_free(shard, entry); // The next owner's.
+        return;
+    }
+    if (list_is_empty(&queue->ready) && claim_ask(shard, entry) == CLAIM_SENT) {
+        return;
+    }
+    entry_move(entry, ENTRY_READY);
+    list_init(&entry->ready);
+    if ((entry->flags & ENTRY_FETCHED) == 0) {
+        dispatch_ready(broker, entry);
+    }
+}
+
+static void handle_timer(struct broker *broker, struct entry *entry)
+{
+    struct shard *shard = &broker->shards[entry->shard];
+
+    switch ((enum entry_state)entry->state) {
+    case ENTRY_WAITING:
+        ripen(shard, entry);
+        break;
+    case ENTRY_CLAIMED:
+        start(shard, entry);
+        break;
+    case ENTRY_HELD:
+        if ((entry->flags & ENTRY_TOUCHED) != 0) {
+            entry_wake_at(shard, entry, lower_ms(broker, shard->database) + WITHDRAWN_MS);
+        } else {
+            broker->stats.unknown++;
+            claim_settle(shard, entry);
+        }
+        break;
+    case ENTRY_INSERTING:
+    case ENTRY_READY:
+    case ENTRY_CLAIMING:
+    case ENTRY_RUNNING:
+    case ENTRY_SETTLING:
+    case ENTRY_CHANGING:
+    case ENTRY_DELETING:
+    case ENTRY_VISITING:
+        UNREACHABLE(); // Not in the wheel.
+    }
+}
+
+static void turn_wheel(struct broker *broker, uint32_t index)
+{
+    struct database *database = &broker->databases[index];
+    wall_ms now_ms = lower_ms(broker, index);
+    struct wheel_node *node;
+
+    if (broker->now.database[index].lower_us == INT64_MIN) {
+        return;
+    }
+    if (!database->is_wheel_set) {
+        wheel_init(&database->wheel, now_ms);
+        database->is_wheel_set = true;
+    }
+    (void)wheel_advance(&database->wheel, now_ms, WHEEL_BUDGET);
+    for (uint32_t i = 0; i < WHEEL_BUDGET && (node = wheel_take(&database->wheel)) != NULL; i++) {
+        handle_timer(broker, CONTAINER_OF(node, struct entry, node));
+    }
+}
+
+/* Claim from the front of a queue's line while there is room. */
+static void serve(struct broker *broker, struct queue_state *queue)
+{
+    while (queue->is_known && !list_is_empty(&queue->ready)) {
+        struct list *link = list_take_first(&queue->ready);
+        struct entry *entry = CONTAINER_OF(link, struct entry, ready);
+
+        wheel_node_init(&entry->node);
+        switch (claim_ask(&broker->shards[entry->shard], entry)) {
+        case CLAIM_SENT:
+            break;
+        case CLAIM_FETCHING:
+            list_init(&entry->ready);
+            break;
+        case CLAIM_NO_ROOM:
+            list_init(&entry->ready);
+            list_add_first(&queue->ready, &entry->ready);
+            return;
+        }
+    }
+}
+
+void dispatch_step(struct broker *broker)
+{
+    uint32_t first = broker->first_queue;
+
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        turn_wheel(broker, i);
+    }
+    if (broker->queue_count == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        serve(broker, broker->queues[(first + i) % broker->queue_count]);
+    }
+    broker->first_queue = (first + 1) % broker->queue_count; // Everybody is first in turn.
+}
+
+boot_us dispatch_next_wake(const struct broker *broker)
+{
+    boot_us wake = BOOT_NEVER;
+
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        const struct database *database = &broker->databases[i];
+        int64_t lower_us = broker->now.database[i].lower_us;
+        wall_ms next_ms;
+
+        if (!database->is_wheel_set || lower_us == INT64_MIN) {
+            continue;
+        }
+        next_ms = wheel_next_wake(&database->wheel);
+        if (next_ms != WALL_NEVER) {
+            int64_t span_us = time_sub(time_mul(next_ms, US_PER_MS), lower_us);
+
+            wake = time_min(wake, time_add(broker->now.boot, time_max(span_us, 0)));
+        }
+    }
+    return wake;
+}
+
+/* Keep the target's words for a dead letter. */
+static void keep_error(struct flight *flight)
+{
+    struct slice text = flight->attempt.error_text;
+
+    if (text.len > ERROR_TEXT_BYTES_MAX) {
+        text.len = ERROR_TEXT_BYTES_MAX;
+    }
+    if (text.len > 0 && flight->error == NULL) {
+        flight->error = mem_copy(text.data, text.len);
+        flight->error_len = flight->error == NULL ? 0 : (uint32_t)text.len;
+    }
+    flight->attempt.error_text = (struct slice){NULL, 0};
+}
+
+/* Nobody knows how it ended: the claim stays live until its deadline. */
+static void hold(struct shard *shard, struct entry *entry)
+{
+    struct flight *flight = entry->body.flight;
+    wall_ms deadline_ms = flight->attempt.deadline_ms;
+
+    claim_land(shard->broker, entry, false);
+    entry_move(entry, ENTRY_HELD);
+    entry_wake_at(shard, entry, deadline_ms);
+}
+
+void dispatch_ended(struct shard *shard, struct entry *entry)
+{
+    struct flight *flight = entry->body.flight;
+    const struct queue *queue = &entry_queue(shard->broker, entry)->queue;
+
+    REQUIRE(flight->is_ended && entry->state == ENTRY_RUNNING);
+    if (flight->attempt.outcome == OUTCOME_UNKNOWN && !queue->at_most_once) {
+        hold(shard, entry);
+        return;
+    }
+    if (flight->attempt.outcome == OUTCOME_UNKNOWN) {
+        shard->broker->stats.unknown++;
+    }
+    claim_settle(shard, entry);
+}
+
+/* The outcome of an attempt that has no entry: match it by (task, attempt), or let it go. */
+static void match_adrift(struct shard *shard, struct flight *flight)
+{
+    struct entry *entry = entry_find(shard, flight->attempt.id.seq);
+
+    if (flight->is_adrift && entry != NULL && entry->state == ENTRY_HELD &&
+        (entry->flags & ENTRY_TOUCHED) == 0 && !flight->is_sent &&
+        entry->attempt + 1 == flight->attempt.attempt) {
+        (void)map_del(&shard->adrift, (uint64_t)entry->seq);
+        flight->is_adrift = false;
+        entry_unlink(shard, entry);
+        claim_join(entry, flight);
+        entry_move(entry, ENTRY_RUNNING);
+        dispatch_ended(shard, entry);
+        return;
+    }
+    flight_check(shard->broker, flight);
+}
+
+void broker_on_outcome(struct broker *broker, const struct now *now, struct attempt *attempt)
+{
+    struct flight *flight = CONTAINER_OF(attempt, struct flight, attempt);
+    struct shard *shard = &broker->shards[attempt->shard];
+    struct entry *entry = flight->entry;
+
+    broker->now = *now;
+    REQUIRE(flight->is_started && !flight->is_ended);
+    flight->is_ended = true;
+    keep_error(flight);
+    tell(broker, "outcome", shard, attempt->id.seq, attempt->attempt, attempt->outcome);
+    if (entry == NULL) {
+        match_adrift(shard, flight);
+    } else if (entry->state == ENTRY_RUNNING && (entry->flags & ENTRY_TOUCHED) == 0) {
+        dispatch_ended(shard, entry);
+    }
+    // Else a call's write is in flight; when it is known, it looks at the outcome.
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tasks in memory.
+ */
+#include "broker/core/entry.h"
+
+#include "broker/core/task_life.h"
+#include "broker/core/window.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+#include <string.h>
+
+struct block *block_new(const struct task *task)
+{
+    bool has_payload = task->payload.len == task->payload_len;
+    size_t payload_len = has_payload ? task->payload.len : 0;
+    struct block *block = mem_new(1, sizeof(*block) + task->key.len + payload_len);
+
+    if (block == NULL) {
+        return NULL;
+    }
+    block->created_ms = task->created_ms;
+    block->payload_len = task->payload_len;
+    block->key_len = (uint16_t)task->key.len;
+    block->has_payload = has_payload;
+    if (task->key.len > 0) {
+        memcpy(block->bytes, task->key.data, task->key.len);
+    }
+    if (payload_len > 0) {
+        memcpy(block->bytes + task->key.len, task->payload.data, payload_len);
+    }
+    return block;
+}
+
+struct slice block_key(const struct block *block)
+{
+    return (struct slice){block->bytes, block->key_len};
+}
+
+struct slice block_payload(const struct block *block)
+{
+    return (struct slice){block->bytes + block->key_len,
+                          block->has_payload ? block->payload_len : 0};
+}
+
+struct queue_state *queue_state_get(struct broker *broker, uint32_t number)
+{
+    struct queue_state *state = map_find(&broker->queue_index, number);
+
+    if (state != NULL || broker->queue_count == QUEUE_COUNT_MAX) {
+        return state;
+    }
+    state = mem_new(1, sizeof(*state));
+    if (state == NULL || map_put(&broker->queue_index, number, state) != 0) {
+        mem_free(state);
+        return NULL;
+    }
+    state->queue.id = number;
+    state->index = (uint16_t)broker->queue_count;
+    list_init(&state->ready);
+    broker->queues[broker->queue_count++] = state;
+    return state;
+}
+
+struct entry *entry_new(struct shard *shard, const struct task *task)
+{
+    struct broker *broker = shard->broker;
+    struct queue_state *queue = queue_state_get(broker, task->queue);
+    struct entry *entry = queue == NULL ? NULL : pool_take(&broker->entries);
+
+    if (entry == NULL) {
+        return NULL;
+    }
+    wheel_node_init(&entry->node);
+    entry->body.block = block_new(task);
+    if (entry->body.block == NULL || map_put(&shard->entries, (uint64_t)task->id.seq, entry) != 0) {
+        mem_free(entry->body.block);
+        pool_give(&broker->entries, entry);
+        return NULL;
+    }
+    entry->seq = task->id.seq;
+    entry->due_ms = task->due_ms;
+    entry->attempt = task->attempt;
+    entry->shard = (uint16_t)shard->id;
+    entry->slot = task->id.slot;
+    entry->queue = queue->index;
+    entry->failures = (uint16_t)task->failures;
+    entry->unknowns = (uint16_t)task->unknowns;
+    entry->flags = task->key.len > 0 ? ENTRY_KEYED : 0;
+    entry->state = ENTRY_VISITING;
+    return entry;
+}
+
+void entry_free(struct shard *shard, struct entry *entry)
+{
+    REQUIRE(!entry->flying);
+    entry_unlink(shard, entry);
+    (void)map_del(&shard->entries, (uint64_t)entry->seq);
+    window_forget(shard, entry->seq);
+    mem_free(entry->body.block);
+    pool_give(&shard->broker->entries, entry);
+}
+
+struct entry *entry_find(const struct shard *shard, int64_t seq)
+{
+    return map_find(&shard->entries, (uint64_t)seq);
+}
+
+struct block *entry_block(const struct entry *entry)
+{
+    return entry->flying ? entry->body.flight->block : entry->body.block;
+}
+
+struct queue_state *entry_queue(const struct broker *broker, const struct entry *entry)
+{
+    return broker->queues[entry->queue];
+}
+
+void entry_unlink(struct shard *shard, struct entry *entry)
+{
+    if (entry->state == ENTRY_READY || entry->state == ENTRY_SETTLING) {
+        list_del(&entry->ready); // Shares its place with the wheel's node; alone is alone in both.
+        wheel_node_init(&entry->node);
+    } else {
+        wheel_del(&shard->broker->databases[shard->database].wheel, &entry->node);
+    }
+}
+
+void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms)
+{
+    wheel_add(&shard->broker->databases[shard->database].wheel, &entry->node, at_ms);
+}
+
+void entry_place(struct shard *shard, struct entry *entry)
+{
+    span_ms lead_ms = shard->broker->databases[shard->database].lead_ms;
+
+    REQUIRE(!entry->flying);
+    if (!window_has(shard, entry->due_ms, entry->seq)) {
+        entry_free(shard, entry);
+        return;
+    }
+    entry_unlink(shard, entry);
+    entry_move(entry, ENTRY_WAITING);
+    entry_wake_at(shard, entry, time_sub(entry->due_ms, lead_ms));
+}

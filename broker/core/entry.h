@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tasks in memory: making, finding and freeing entries and the bytes behind them. Decides nothing
+ * about claims or calls.
+ */
+#ifndef FOLIOT_BROKER_CORE_ENTRY_H
+#define FOLIOT_BROKER_CORE_ENTRY_H
+
+#include "broker/core/state.h"
+
+/*
+ * Bring a task into memory in state VISITING.
+ *
+ * shape:  task.id.seq is not in memory yet; payload and key are copied.
+ * errors: NULL when the pool is full or memory is short; nothing has changed then.
+ */
+MUST_USE struct entry *entry_new(struct shard *shard, const struct task *task);
+
+/*
+ * Take an entry out of everything and free it with its block.
+ *
+ * shape: no flight hangs on it any more.
+ * note:  while a page is being read its id is remembered, so that the page does not bring it back.
+ */
+void entry_free(struct shard *shard, struct entry *entry);
+
+/* The entry of a task, or NULL. */
+struct entry *entry_find(const struct shard *shard, int64_t seq);
+
+/* What the target needs, wherever it is kept just now. Borrowed. */
+struct block *entry_block(const struct entry *entry);
+
+/* The queue of an entry. */
+struct queue_state *entry_queue(const struct broker *broker, const struct entry *entry);
+
+/*
+ * A quiet entry without a live claim: into the wheel if its due time is inside the window, else out
+ * of memory; the database has it.
+ *
+ * shape: state VISITING, SETTLING, CHANGING or DELETING, without a flight. The entry may be freed.
+ */
+void entry_place(struct shard *shard, struct entry *entry);
+
+/* Put an entry that is in no list into the wheel of its database. */
+void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms);
+
+/* Take an entry out of the wheel, the ready list or the unsettled list, whichever holds it. */
+void entry_unlink(struct shard *shard, struct entry *entry);
+
+/* Copy of a task's key and payload. NULL when memory is short. Freed by mem_free. */
+MUST_USE struct block *block_new(const struct task *task);
+
+/* Key and payload of a block, borrowed. The payload is empty if it is not in memory. */
+struct slice block_key(const struct block *block);
+struct slice block_payload(const struct block *block);
+
+/* A queue by number, made unknown if it is new. NULL when memory is short. */
+struct queue_state *queue_state_get(struct broker *broker, uint32_t number);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Large payloads.
+ */
+#include "broker/core/fetch.h"
+
+#include "broker/core/dispatch.h"
+#include "broker/core/entry.h"
+#include "broker/core/shard.h"
+#include "broker/core/task_life.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+/* The reply: give the entry its payload and its place in the line. */
+static void fetch_done(struct store_read *read)
+{
+    struct call_read *fetch = read->owner;
+    struct shard *shard = fetch->shard;
+    struct broker *broker = shard->broker;
+    struct entry *entry = NULL;
+    struct block *block = NULL;
+    uint8_t fetches = fetch->fetches;
+
+    if (fetch->serial == shard->serial) {
+        entry = entry_find(shard, fetch->id.seq);
+    }
+    if (read->result == 0 && read->row_count == 1) {
+        block = block_new(&read->rows[0]);
+    }
+    pool_give(&broker->reads, fetch);
+    if (entry == NULL || (entry->flags & ENTRY_FETCHED) == 0 || entry->fetches != fetches) {
+        mem_free(block); // Cancelled, changed or dropped meanwhile.
+        return;
+    }
+    entry->flags &= (unsigned)~ENTRY_FETCHED & 7U;
+    if (block != NULL) {
+        mem_free(entry->body.block);
+        entry->body.block = block;
+        dispatch_ready(broker, entry);
+    } else {
+        wheel_node_init(&entry->node);
+        entry_move(entry, ENTRY_WAITING); // Not in a hot loop.
+        entry_wake_at(shard, entry, lower_ms(broker, shard->database) + WITHDRAWN_MS);
+    }
+    if (read->result == ERR_FENCED) {
+        shard_fenced(shard);
+    }
+}
+
+int fetch_payload(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    struct call_read *fetch = pool_take(&broker->reads);
+    int err;
+
+    if (fetch == NULL) {
+        return ERR_FULL;
+    }
+    fetch->shard = shard;
+    fetch->serial = shard->serial;
+    fetch->fetches = ++entry->fetches;
+    fetch->id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
+    fetch->read = (struct store_read){.kind = STORE_READ_TASKS,
+                                      .database = shard->database,
+                                      .shard = shard->id,
+                                      .epoch = shard->epoch,
+                                      .ids = &fetch->id,
+                                      .id_count = 1,
+                                      .cb = fetch_done,
+                                      .owner = fetch};
+    err = broker->env.store->read(broker->env.store, &fetch->read);
+    if (err != 0) {
+        pool_give(&broker->reads, fetch);
+        return err;
+    }
+    entry->flags |= ENTRY_FETCHED;
+    return 0;
+}

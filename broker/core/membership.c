@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is there and what that means for us.
+ */
+#include "broker/core/membership.h"
+
+#include "broker/core/shard.h"
+#include "broker/core/writer.h"
+#include "coordinator/assign.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+#include <string.h>
+
+/* Epochs are checked this many times per session timeout (H-8 asks for three). */
+#define CHECKS_PER_SESSION 3
+
+/* A database that we could not write to is tried again this often. */
+#define PROBE_US (2 * US_PER_S)
+
+/* Placement for the present members: the owner's index of each shard. NULL when it cannot be had.
+ */
+static uint32_t *place(const struct broker *broker)
+{
+    uint32_t shard_count = broker->options.cluster.shard_count;
+    struct assign_member *members = mem_new(broker->member_count, sizeof(*members));
+    struct assign_shard *shards = mem_new(shard_count, sizeof(*shards));
+    uint32_t *owners = mem_new(shard_count, sizeof(*owners));
+
+    if (members != NULL && shards != NULL && owners != NULL) {
+        for (size_t i = 0; i < broker->member_count; i++) {
+            members[i].name = slice_of(broker->members[i].name);
+            members[i].cannot = broker->members[i].cannot;
+        }
+        for (uint32_t i = 0; i < shard_count; i++) {
+            shards[i] = (struct assign_shard){i, broker->shards[i].database};
+        }
+    }
+    if (members == NULL || shards == NULL || owners == NULL ||
+        assign(members, broker->member_count, shards, shard_count, owners) != 0) {
+        mem_free(owners);
+        owners = NULL; // Nothing moves until the next look.
+    }
+    mem_free(members);
+    mem_free(shards);
+    return owners;
+}
+
+/* Our place in the list, or the count of members if we are not in it. */
+static size_t find_self(const struct broker *broker)
+{
+    for (size_t i = 0; i < broker->member_count; i++) {
+        if (strcmp(broker->members[i].instance, broker->self.instance) == 0) {
+            return i;
+        }
+    }
+    return broker->member_count;
+}
+
+/*
+ * Bring `is_desired` of all shards up to date.
+ *
+ * only_gain: leave what we have alone: a list that is still changing gives no reason to move, but
+ *            a shard that nobody owns must not wait.
+ */
+static void apply_placement(struct broker *broker, bool only_gain)
+{
+    size_t self = find_self(broker);
+    uint32_t *owners;
+
+    if (self == broker->member_count || broker->is_draining) {
+        return;
+    }
+    owners = place(broker);
+    if (owners == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        struct shard *shard = &broker->shards[i];
+        bool is_ours = owners[i] == self;
+
+        if (is_ours != shard->is_desired && (is_ours || !only_gain)) {
+            shard->is_desired = is_ours;
+            shard_touch(shard);
+        }
+    }
+    mem_free(owners);
+}
+
+void broker_on_members(struct broker *broker, const struct now *now, const struct member *members,
+                       size_t count)
+{
+    struct member *copy = mem_new(count, sizeof(*copy));
+
+    broker->now = *now;
+    if (copy == NULL) {
+        return; // The list comes again within a minute.
+    }
+    if (count > 0) {
+        memcpy(copy, members, count * sizeof(*copy));
+    }
+    mem_free(broker->members);
+    broker->members = copy;
+    broker->member_count = count;
+    broker->placement_at = now->boot + MEMBERS_QUIET_US;
+    apply_placement(broker, true);
+}
+
+void broker_on_session(struct broker *broker, const struct now *now, enum coord_session session)
+{
+    broker->now = *now;
+    switch (session) {
+    case COORD_AWAY:
+        break; // What we hold goes on; the database stops us if somebody else takes it.
+    case COORD_CONNECTED:
+    case COORD_NEW:
+        broker->is_session = true;
+        broker->publish_at = now->boot;
+        for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+            shard_touch(&broker->shards[i]);
+        }
+        break;
+    case COORD_LOST:
+        broker->is_session = false;
+        for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+            shard_lost(&broker->shards[i]);
+        }
+        break;
+    }
+}
+
+void broker_on_shard_free(struct broker *broker, const struct now *now, uint32_t shard)
+{
+    broker->now = *now;
+    if (shard < broker->options.cluster.shard_count) {
+        shard_retry_at(&broker->shards[shard], now->boot);
+        shard_touch(&broker->shards[shard]);
+    }
+}
+
+void broker_on_shard_lost(struct broker *broker, const struct now *now, uint32_t shard)
+{
+    broker->now = *now;
+    if (shard < broker->options.cluster.shard_count) {
+        shard_lost(&broker->shards[shard]);
+    }
+}
+
+void broker_on_timeline(struct broker *broker, const struct now *now, uint32_t database)
+{
+    broker->now = *now;
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        struct shard *shard = &broker->shards[i];
+
+        if (shard->database == database && shard_is_held(shard)) {
+            shard_fenced(shard); // A new generation: what the old one knew may be lost.
+        }
+    }
+}
+
+/* Publishing. */
+
+static void publish_done(struct coord_request *request)
+{
+    struct broker *broker = request->owner;
+
+    broker->is_publishing = false;
+    if (request->result != 0) {
+        broker->publish_at = broker->now.boot + RETRY_US;
+    }
+}
+
+static void publish(struct broker *broker)
+{
+    memset(&broker->self.owns, 0, sizeof(broker->self.owns));
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        if (broker->shards[i].state == SHARD_ACTIVE) {
+            shard_set_add(&broker->self.owns, i);
+        }
+    }
+    broker->self.cannot = broker->cannot;
+    broker->published = broker->self;
+    broker->publish = (struct coord_request){
+        .kind = COORD_PUBLISH, .member = &broker->published, .cb = publish_done, .owner = broker};
+    broker->publish_at = BOOT_NEVER;
+    broker->is_publishing = broker->env.coord->submit(broker->env.coord, &broker->publish) == 0;
+    if (!broker->is_publishing) {
+        broker->publish_at = broker->now.boot + RETRY_US;
+    }
+}
+
+/* Epochs. */
+
+static void epochs_done(struct store_read *read)
+{
+    struct database *database = read->owner;
+    struct broker *broker = database->writer.broker;
+
+    database->is_checking = false;
+    if (read->result != 0) {
+        return;
+    }
+    for (size_t i = 0; i < read->check_count; i++) {
+        struct shard *shard = &broker->shards[read->checks[i].shard];
+
+        if (!read->checks[i].ours && shard->epoch == read->checks[i].epoch &&
+            (shard->state == SHARD_LOADING || shard->state == SHARD_ACTIVE ||
+             shard->state == SHARD_DRAINING)) {
+            shard_fenced(shard);
+        }
+    }
+}
+
+/* An owner that has nothing to write must notice all the same that it is one no more. */
+static void check_epochs(struct broker *broker, uint32_t index)
+{
+    struct database *database = &broker->databases[index];
+    size_t count = 0;
+
+    database->check_at =
+        broker->now.boot + broker->options.session_timeout_ms * US_PER_MS / CHECKS_PER_SESSION;
+    if (database->is_checking) {
+        return;
+    }
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        const struct shard *shard = &broker->shards[i];
+
+        if (shard->database == index &&
+            (shard->state == SHARD_LOADING || shard->state == SHARD_ACTIVE)) {
+            database->checks[count++] = (struct epoch_check){shard->id, shard->epoch, false};
+        }
+    }
+    if (count == 0) {
+        return;
+    }
+    database->epochs = (struct store_read){.kind = STORE_READ_EPOCHS,
+                                           .database = index,
+                                           .checks = database->checks,
+                                           .check_count = count,
+                                           .cb = epochs_done,
+                                           .owner = database};
+    database->is_checking = broker->env.store->read(broker->env.store, &database->epochs) == 0;
+}
+
+void membership_step(struct broker *broker)
+{
+    if (broker->now.boot >= broker->placement_at) {
+        broker->placement_at = BOOT_NEVER;
+        apply_placement(broker, false);
+    }
+    if (broker->is_session && !broker->is_publishing && broker->now.boot >= broker->publish_at) {
+        publish(broker);
+    }
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        if (broker->now.boot >= broker->databases[i].check_at) {
+            check_epochs(broker, i);
+        }
+    }
+}
+
+/* Give up the shards of a database that we have failed to write to for a session timeout. */
+static void give_up(struct broker *broker, uint32_t index)
+{
+    broker->cannot |= 1U << index;
+    broker->publish_at = broker->now.boot;
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        struct shard *shard = &broker->shards[i];
+
+        if (shard->database == index && shard_is_held(shard)) {
+            shard_fenced(shard);
+            shard_retry_at(shard,
+                           broker->now.boot + broker->options.session_timeout_ms * US_PER_MS);
+        }
+    }
+}
+
+void membership_scan(struct broker *broker)
+{
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        struct writer *writer = &broker->databases[i].writer;
+        bool is_out = (broker->cannot >> i & 1U) != 0;
+        boot_us limit = writer->failing_since + broker->options.session_timeout_ms * US_PER_MS;
+
+        if (writer->failing_since == 0 && is_out) {
+            broker->cannot &= ~(1U << i);
+            broker->publish_at = broker->now.boot;
+        } else if (writer->failing_since != 0 && !is_out && broker->now.boot >= limit) {
+            give_up(broker, i);
+        }
+        if (writer->failing_since != 0) { // The sweep is a write that needs no shard.
+            writer->sweep_at = time_min(writer->sweep_at, broker->now.boot + PROBE_US);
+        }
+    }
+}
+
+boot_us membership_next_wake(const struct broker *broker)
+{
+    boot_us wake = broker->placement_at;
+
+    if (broker->is_session && !broker->is_publishing) {
+        wake = time_min(wake, broker->publish_at);
+    }
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        wake = time_min(wake, broker->databases[i].check_at);
+    }
+    return wake;
+}

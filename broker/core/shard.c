@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Life of a shard on this broker.
+ *
+ *   IDLE ──▶ ACQUIRING ──▶ BUMPING ──▶ LOADING ──▶ ACTIVE ──▶ DRAINING ──▶ RELEASING ──▶ IDLE
+ *                ▲            ▲           │           │           │
+ *                │            └───────────┴───────────┴───────────┘  a write's outcome is unknown:
+ *                └── no re-bump left: a new generation                raise the epoch, then look
+ *
+ *   and from everywhere to IDLE: fenced, znode lost, session lost.
+ */
+#include "broker/core/shard.h"
+
+#include "broker/core/call_life.h"
+#include "broker/core/claim.h"
+#include "broker/core/entry.h"
+#include "broker/core/task_life.h"
+#include "broker/core/window.h"
+#include "broker/core/writer.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+#include <string.h>
+
+/* Tasks of one shard in memory: the whole pool may lie in one. */
+#define SHARD_ENTRIES_MAX (UINT32_C(1) << 30)
+
+/* Claims of one shard at take-over: bounded by what all brokers may have running. */
+#define INHERITED_MAX (FLIGHTS_MAX * 8U)
+
+#define BIT(state) (1U << (unsigned)(state))
+
+struct life {
+    const char *name;
+    uint32_t next;
+};
+
+static const struct life LIFE[] = {
+    [SHARD_IDLE] = {"idle", BIT(SHARD_ACQUIRING) | BIT(SHARD_RELEASING)},
+    [SHARD_ACQUIRING] = {"acquiring", BIT(SHARD_BUMPING) | BIT(SHARD_IDLE)},
+    [SHARD_BUMPING] = {"bumping", BIT(SHARD_LOADING) | BIT(SHARD_IDLE) | BIT(SHARD_ACQUIRING)},
+    [SHARD_LOADING] = {"loading", BIT(SHARD_ACTIVE) | BIT(SHARD_IDLE) | BIT(SHARD_BUMPING) |
+                                      BIT(SHARD_ACQUIRING)},
+    [SHARD_ACTIVE] = {"active", BIT(SHARD_DRAINING) | BIT(SHARD_IDLE) | BIT(SHARD_BUMPING) |
+                                    BIT(SHARD_ACQUIRING)},
+    [SHARD_DRAINING] = {"draining", BIT(SHARD_RELEASING) | BIT(SHARD_IDLE) | BIT(SHARD_BUMPING) |
+                                        BIT(SHARD_ACQUIRING)},
+    [SHARD_RELEASING] = {"releasing", BIT(SHARD_IDLE)},
+};
+
+static const struct life *life_of(enum shard_state state)
+{
+    REQUIRE((size_t)state < ARRAY_COUNT(LIFE) && LIFE[state].name != NULL);
+    return &LIFE[state];
+}
+
+bool shard_may_move(enum shard_state from, enum shard_state to)
+{
+    (void)life_of(to);
+    return (life_of(from)->next & BIT(to)) != 0;
+}
+
+const char *shard_state_name(enum shard_state state)
+{
+    return life_of(state)->name;
+}
+
+/* The only writer of shard.state. */
+static void shard_move(struct shard *shard, enum shard_state state)
+{
+    REQUIRE(shard_may_move(shard->state, state));
+    tell(shard->broker, life_of(state)->name, shard, 0, (int64_t)shard->state, 0);
+    if (shard->state == SHARD_ACTIVE || state == SHARD_ACTIVE) {
+        shard->broker->publish_at = shard->broker->now.boot;
+    }
+    shard->state = state;
+    shard->is_told = false;
+    shard_touch(shard);
+}
+
+void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
+{
+    memset(shard, 0, sizeof(*shard));
+    shard->broker = broker;
+    shard->id = id;
+    shard->database = broker->options.cluster.database_of[id];
+    shard->state = SHARD_IDLE;
+    shard->serial = 1;
+    map_init(&shard->entries, SHARD_ENTRIES_MAX);
+    map_init(&shard->adrift, FLIGHTS_MAX);
+    map_init(&shard->inherited, INHERITED_MAX);
+    map_init(&shard->gone, 1);
+    list_init(&shard->waiting);
+    list_init(&shard->unknown);
+    list_init(&shard->touched);
+    window_reset(shard);
+}
+
+void shard_touch(struct shard *shard)
+{
+    if (!shard->is_touched) {
+        shard->is_touched = true;
+        list_add(&shard->broker->touched, &shard->touched);
+    }
+}
+
+bool shard_is_held(const struct shard *shard)
+{
+    return shard->state != SHARD_IDLE;
+}
+
+void shard_retry_at(struct shard *shard, boot_us at)
+{
+    shard->retry_at = at;
+    shard->broker->retry_at = time_min(shard->broker->retry_at, at);
+}
+
+void shard_retry_later(struct shard *shard)
+{
+    shard_retry_at(shard, shard->broker->now.boot + RETRY_US);
+}
+
+/* Free every entry; flights go adrift or end. */
+static void drop_entries(struct shard *shard, bool keep)
+{
+    struct broker *broker = shard->broker;
+    size_t count;
+
+    do {
+        struct map_iter iter = {0};
+        struct entry *entry;
+
+        count = 0;
+        while (count < ARRAY_COUNT(broker->evicted) &&
+               (entry = map_next(&shard->entries, &iter)) != NULL) {
+            broker->evicted[count++] = entry;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (broker->evicted[i]->flying) {
+                claim_part(shard, broker->evicted[i], keep);
+            }
+            entry_free(shard, broker->evicted[i]);
+        }
+    } while (count > 0);
+    map_fini(&shard->entries);
+}
+
+static void forget_claims(struct shard *shard)
+{
+    map_fini(&shard->inherited);
+    mem_free(shard->claims);
+    shard->claims = NULL;
+    shard->has_claims = false;
+}
+
+/* Forget everything that was true under this epoch. keep: we take it again ourselves. */
+static void drop(struct shard *shard, bool keep)
+{
+    struct broker *broker = shard->broker;
+
+    writer_cut(&broker->databases[shard->database].writer, shard, keep);
+    shard->serial++; // Replies that are still to come are stale.
+    drop_entries(shard, keep);
+    forget_claims(shard);
+    window_reset(shard);
+    if (!keep) {
+        claim_clear_adrift(shard);
+        call_abandon(shard);
+    }
+}
+
+void shard_fini(struct shard *shard)
+{
+    struct map_iter iter = {0};
+    struct flight *flight;
+
+    list_init(&shard->waiting);
+    list_init(&shard->unknown);
+    drop_entries(shard, true);
+    while ((flight = map_next(&shard->adrift, &iter)) != NULL) {
+        mem_free(flight->block);
+        mem_free(flight->error);
+    }
+    map_fini(&shard->adrift);
+    forget_claims(shard);
+    map_fini(&shard->gone);
+    mem_free(shard->look_ids);
+}
+
+/* To IDLE from wherever it is. */
+static void let_go(struct shard *shard)
+{
+    if (shard->state == SHARD_IDLE) {
+        return;
+    }
+    shard_move(shard, SHARD_IDLE);
+    drop(shard, false);
+    shard->epoch = 0;
+    shard_retry_later(shard);
+}
+
+void shard_fenced(struct shard *shard)
+{
+    tell(shard->broker, "fenced", shard, 0, 0, 0);
+    let_go(shard);
+}
+
+void shard_lost(struct shard *shard)
+{
+    shard->has_znode = false;
+    let_go(shard);
+    shard_retry_at(shard, shard->broker->now.boot);
+    shard->serial++; // Whatever is in flight belongs to a life before this.
+}
+
+void shard_unknown(struct shard *shard)
+{
+    if (shard->state != SHARD_LOADING && shard->state != SHARD_ACTIVE &&
+        shard->state != SHARD_DRAINING) {
+        return; // A new epoch is on its way already, or nothing is ours.
+    }
+    tell(shard->broker, "unknown", shard, 0, 0, 0);
+    if (shard->bump_count + 1 < EPOCH_BUMP_COUNT) {
+        shard->bump_count++;
+        shard_move(shard, SHARD_BUMPING);
+    } else {
+        shard_move(shard, SHARD_ACQUIRING);
+    }
+    drop(shard, true);
+}
+
+/* Requests to the coordinator. */
+
+static void acquired(struct shard *shard, const struct coord_request *request)
+{
+    struct broker *broker = shard->broker;
+
+    if (request->result != 0 || request->generation < 1 || request->generation > GENERATION_MAX) {
+        let_go(shard);
+        // Somebody else's znode: its end is an event; the scan is for the event that gets lost.
+        shard_retry_at(shard,
+                       broker->now.boot + (request->result == ERR_EXISTS ? SCAN_US : RETRY_US));
+        return;
+    }
+    shard->has_znode = true;
+    shard->generation = request->generation;
+    shard->bump_count = 0;
+    shard_move(shard, SHARD_BUMPING);
+}
+
+static void coord_done(struct coord_request *request)
+{
+    struct shard *shard = request->owner;
+    bool is_fresh = shard->busy_serial == shard->serial;
+
+    shard->is_busy = false;
+    shard_touch(shard);
+    if (request->kind == COORD_ACQUIRE && request->result == 0) {
+        shard->has_znode = shard->broker->is_session;
+    }
+    if (request->kind == COORD_RELEASE && request->result == 0) {
+        shard->has_znode = false;
+    }
+    if (!is_fresh) {
+        return;
+    }
+    switch (shard->state) {
+    case SHARD_ACQUIRING:
+        acquired(shard, request);
+        break;
+    case SHARD_RELEASING:
+        shard_move(shard, SHARD_IDLE);
+        if (request->result != 0) {
+            shard_retry_later(shard);
+        }
+        break;
+    case SHARD_IDLE:
+    case SHARD_BUMPING:
+    case SHARD_LOADING:
+    case SHARD_ACTIVE:
+    case SHARD_DRAINING:
+        break; // The state for people: its fate does not matter.
+    }
+}
+
+static void ask_coord(struct shard *shard, enum coord_request_kind kind)
+{
+    struct broker *broker = shard->broker;
+
+    shard->coord = (struct coord_request){
+        .kind = kind, .shard = shard->id, .epoch = shard->epoch, .cb = coord_done, .owner = shard};
+    shard->coord.state = shard->state == SHARD_ACTIVE     ? COORD_ACTIVE
+                         : shard->state == SHARD_DRAINING ? COORD_DRAINING
+                                                          : COORD_LOADING;
+    shard->busy_serial = shard->serial;
+    shard->is_busy = broker->env.coord->submit(broker->env.coord, &shard->coord) == 0;
+    if (!shard->is_busy) {
+        shard_retry_later(shard);
+    }
+}
+
+/* Requests to the store. */
+
+static void bump_done(struct store_bump *bump)
+{
+    struct shard *shard = bump->owner;
+    struct broker *broker = shard->broker;
+    struct writer *writer = &broker->databases[shard->database].writer;
+
+    shard->is_busy = false;
+    shard_touch(shard);
+    if (shard->busy_serial != shard->serial || shard->state != SHARD_BUMPING) {
+        return;
+    }
+    if (bump->result == 0) {
+        writer->failing_since = 0;
+        broker->stats.bumps++;
+        shard->epoch = bump->epoch;
+        shard->counter = 0;
+        shard_move(shard, SHARD_LOADING);
+    } else if (bump->result == ERR_FENCED) {
+        shard_fenced(shard);
+    } else {
+        if (writer->failing_since == 0) {
+            writer->failing_since = broker->now.boot;
+        }
+        // It may have committed, and then the same epoch would be refused: take the next one.
+        shard->bump_count += bump->result == ERR_OUTCOME_UNKNOWN ? 1U : 0U;
+        shard_retry_later(shard);
+    }
+}
+
+static void ask_bump(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    if (shard->bump_count >= EPOCH_BUMP_COUNT) {
+        shard_move(shard, SHARD_ACQUIRING);
+        return;
+    }
+    shard->bump =
+        (struct store_bump){.database = shard->database,
+                            .shard = shard->id,
+                            .epoch = shard->generation * EPOCH_BUMP_COUNT + shard->bump_count,
+                            .instance = broker->self.instance,
+                            .cb = bump_done,
+                            .owner = shard};
+    shard->busy_serial = shard->serial;
+    shard->is_busy = broker->env.store->bump(broker->env.store, &shard->bump) == 0;
+    if (!shard->is_busy) {
+        shard_retry_later(shard);
+    }
+}
+
+/* Of several claims of one task the highest attempt counts, and of that the latest deadline. */
+static int inherit(struct shard *shard, struct claim *claim)
+{
+    struct claim *other = map_find(&shard->inherited, (uint64_t)claim->id.seq);
+
+    if (other == NULL) {
+        return map_put(&shard->inherited, (uint64_t)claim->id.seq, claim);
+    }
+    if (claim->attempt > other->attempt) {
+        *other = *claim;
+    } else if (claim->attempt == other->attempt) {
+        other->deadline_ms = time_max(other->deadline_ms, claim->deadline_ms);
+    }
+    return 0;
+}
+
+static int inherit_all(struct shard *shard, const struct store_read *read)
+{
+    shard->claims = mem_new(read->claim_count, sizeof(*shard->claims));
+    if (shard->claims == NULL) {
+        return ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < read->claim_count; i++) {
+        shard->claims[i] = read->claims[i];
+        if (inherit(shard, &shard->claims[i]) != 0) {
+            return ERR_NO_MEMORY;
+        }
+    }
+    return 0;
+}
+
+static void claims_done(struct store_read *read)
+{
+    struct shard *shard = read->owner;
+
+    shard->is_busy = false;
+    shard_touch(shard);
+    if (shard->busy_serial != shard->serial || shard->state != SHARD_LOADING) {
+        return;
+    }
+    if (read->result == ERR_FENCED) {
+        shard_fenced(shard);
+    } else if (read->result != 0 || inherit_all(shard, read) != 0) {
+        forget_claims(shard);
+        shard_retry_later(shard);
+    } else {
+        shard->has_claims = true;
+    }
+}
+
+static void ask_claims(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    shard->read = (struct store_read){.kind = STORE_READ_CLAIMS,
+                                      .database = shard->database,
+                                      .shard = shard->id,
+                                      .epoch = shard->epoch,
+                                      .cb = claims_done,
+                                      .owner = shard};
+    shard->busy_serial = shard->serial;
+    shard->is_busy = broker->env.store->read(broker->env.store, &shard->read) == 0;
+    if (!shard->is_busy) {
+        shard_retry_later(shard);
+    }
+}
+
+void shard_on_page(struct shard *shard)
+{
+    if (shard->state == SHARD_LOADING) {
+        shard_move(shard, SHARD_ACTIVE);
+    }
+    shard_touch(shard);
+}
+
+/* Draining. */
+
+/* Claims that have not started are given back; what is not claimed leaves memory. */
+static void begin_drain(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+    struct map_iter iter;
+    struct entry *entry;
+    size_t count;
+
+    shard_move(shard, SHARD_DRAINING);
+    shard->drain_until = broker->now.boot + DRAIN_US;
+    do {
+        count = 0;
+        iter = (struct map_iter){0};
+        while (count < ARRAY_COUNT(broker->evicted) &&
+               (entry = map_next(&shard->entries, &iter)) != NULL) {
+            if (entry->state == ENTRY_WAITING || entry->state == ENTRY_READY ||
+                entry->state == ENTRY_CLAIMED) {
+                broker->evicted[count++] = entry;
+            }
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (broker->evicted[i]->state == ENTRY_CLAIMED) {
+                claim_withdraw(shard, broker->evicted[i]);
+            } else {
+                entry_free(shard, broker->evicted[i]);
+            }
+        }
+    } while (count > 0);
+}
+
+/* Whether an outcome still waits for room in the writer. */
+static bool has_unsettled(const struct shard *shard)
+{
+    list_foreach (link, &shard->broker->unsettled) {
+        if (CONTAINER_OF(link, struct entry, ready)->shard == shard->id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void step_draining(struct shard *shard)
+{
+    bool is_waiting = shard->ops > 0 || has_unsettled(shard);
+
+    if (shard->is_busy || (is_waiting && shard->broker->now.boot < shard->drain_until)) {
+        return;
+    }
+    shard_move(shard, SHARD_RELEASING);
+    drop(shard, false);
+    shard->epoch = 0;
+    ask_coord(shard, COORD_RELEASE);
+}
+
+/* How many shards are on their way out. */
+static uint32_t leaving_count(const struct broker *broker)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        enum shard_state state = broker->shards[i].state;
+
+        count += state == SHARD_DRAINING || state == SHARD_RELEASING;
+    }
+    return count;
+}
+
+static void step_active(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    if (!shard->is_desired && (broker->is_draining || leaving_count(broker) < MOVES_MAX)) {
+        begin_drain(shard);
+        return;
+    }
+    window_step(shard);
+    call_look(shard);
+    if (!list_is_empty(&shard->waiting)) {
+        call_wake(shard);
+    }
+    if (shard->is_loaded && map_count(&shard->adrift) > 0) {
+        claim_clear_adrift(shard);
+    }
+}
+
+static void step_idle(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+    bool may_try = broker->now.boot >= shard->retry_at;
+
+    if (!broker->is_session || shard->is_busy) {
+        return;
+    }
+    if (shard->is_desired && may_try) {
+        shard_move(shard, SHARD_ACQUIRING);
+        ask_coord(shard, COORD_ACQUIRE);
+    } else if (shard->has_znode) {
+        shard_move(shard, SHARD_RELEASING);
+        ask_coord(shard, COORD_RELEASE);
+    }
+}
+
+/* The requests that the states before ACTIVE are waiting for, tried again when they failed. */
+static void step_requests(struct shard *shard)
+{
+    if (shard->is_busy || shard->broker->now.boot < shard->retry_at) {
+        return;
+    }
+    switch (shard->state) {
+    case SHARD_ACQUIRING:
+        ask_coord(shard, COORD_ACQUIRE);
+        break;
+    case SHARD_BUMPING:
+        ask_bump(shard);
+        break;
+    case SHARD_LOADING:
+        if (!shard->has_claims) {
+            ask_claims(shard);
+        }
+        break;
+    case SHARD_RELEASING:
+        ask_coord(shard, COORD_RELEASE);
+        break;
+    case SHARD_ACTIVE:
+    case SHARD_DRAINING:
+        if (!shard->is_told && shard->broker->is_session) {
+            shard->is_told = true;
+            ask_coord(shard, COORD_STATE);
+        }
+        break;
+    case SHARD_IDLE:
+        break;
+    }
+}
+
+void shard_step(struct shard *shard)
+{
+    call_expire(shard);
+    switch (shard->state) {
+    case SHARD_IDLE:
+        step_idle(shard);
+        break;
+    case SHARD_LOADING:
+        window_step(shard);
+        break;
+    case SHARD_ACTIVE:
+        step_active(shard);
+        break;
+    case SHARD_DRAINING:
+        step_draining(shard);
+        break;
+    case SHARD_ACQUIRING:
+    case SHARD_BUMPING:
+    case SHARD_RELEASING:
+        break;
+    }
+    step_requests(shard);
+}

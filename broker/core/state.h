@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The broker's memory: what the core's own files share and nobody else includes. Who owns what is
+ * said here; how it changes is in the file named beside it.
+ */
+#ifndef FOLIOT_BROKER_CORE_STATE_H
+#define FOLIOT_BROKER_CORE_STATE_H
+
+#include "broker/core/broker.h"
+#include "broker/core/inspect.h"
+#include "broker/core/wheel.h"
+#include "coordinator/assign.h"
+#include "lib/base/map.h"
+#include "lib/base/pool.h"
+#include "lib/base/prng.h"
+
+/* Operations that may wait for the next commits of one database. Calls get the first half, claims
+ * three quarters, outcomes all: due work before intake. */
+#define OPS_WAITING_MAX 16384U
+
+/* Calls inside the core at once; each is a caller's memory, so this bounds the edge as well. */
+#define CALLS_MAX 65536U
+
+/* Attempts claimed or running at once. */
+#define FLIGHTS_MAX 131072U
+
+/* Claim rows of ours with a live member: one per commit, and attempts end within their deadline. */
+#define GROUPS_MAX 65536U
+
+/* Claim rows that one batch drops. */
+#define DROPS_MAX 256U
+
+/* Shards that one planned change of placement moves at a time. source: DESIGN 5 */
+#define MOVES_MAX 8U
+
+/* A new member list is acted on after this much quiet. source: DESIGN 5 */
+#define MEMBERS_QUIET_US (200 * US_PER_MS)
+
+/* A call for a shard that is being taken waits this long. source: DESIGN 6 */
+#define CALL_WAIT_US US_PER_S
+
+/* Between two looks at what no event announces. */
+#define SCAN_US US_PER_S
+
+/* Claim rows without a live member are swept this often, by everybody. */
+#define SWEEP_US (30 * US_PER_S)
+
+/* After a refusal by store or coordinator, before the next try. */
+#define RETRY_US (100 * US_PER_MS)
+
+/* A withdrawn attempt is offered again after this long. */
+#define WITHDRAWN_MS 50
+
+/* A shard that is released waits this long for its writes in flight. */
+#define DRAIN_US (2 * US_PER_S)
+
+/* Timers handled per wheel and turn: a few milliseconds of work. */
+#define WHEEL_BUDGET 4096U
+
+/* Least window when memory is short: one bucket of due times and what is left of this one. */
+#define WINDOW_MS_MIN (INT64_C(1) << DUE_BUCKET_SHIFT)
+
+/* Bytes behind an entry: what the target needs. */
+struct block {
+    wall_ms created_ms;
+    uint32_t payload_len; /* whole length, also when the bytes are not here */
+    uint16_t key_len;
+    bool has_payload; /* bytes[] holds the payload */
+    uint8_t bytes[];  /* key, then payload */
+};
+
+/* Life of a task in memory; the table is in task_life.c. */
+enum entry_state {
+    ENTRY_INSERTING = 1, /* insert and claim of a near task in flight */
+    ENTRY_WAITING,       /* in the wheel, until a little before due */
+    ENTRY_READY,         /* in its queue's list: may be claimed, waits for room */
+    ENTRY_CLAIMING,      /* claim in flight */
+    ENTRY_CLAIMED,       /* in the wheel, until due */
+    ENTRY_RUNNING,       /* handed to the outbound */
+    ENTRY_HELD,          /* live claim with unknown outcome: in the wheel, until its deadline */
+    ENTRY_SETTLING,      /* the write that ends a claim is in flight or waits for room */
+    ENTRY_CHANGING,      /* an update is in flight */
+    ENTRY_DELETING,      /* a cancel is in flight */
+    ENTRY_VISITING       /* a far task, brought in for one call */
+};
+
+/* An entry's flags. */
+#define ENTRY_KEYED   1U /* its row has a key */
+#define ENTRY_TOUCHED 2U /* RUNNING or HELD, and a call's write is in flight */
+#define ENTRY_FETCHED 4U /* READY, its payload is being read; in no list */
+
+/*
+ * One task in memory: 64 bytes, because there are millions.
+ * 1. Exactly one entry per (shard, seq); it is in shard->entries.
+ * 2. body is a flight in INSERTING, CLAIMING, CLAIMED, RUNNING, and in SETTLING, CHANGING and
+ *    DELETING when `flying` is set; else a block.
+ */
+struct entry {
+    union {
+        struct wheel_node node; /* WAITING, CLAIMED, HELD */
+        struct list ready;      /* READY: in queue_state.ready; SETTLING: in broker.unsettled */
+    };
+    int64_t seq;
+    wall_ms due_ms;
+    union {
+        struct block *block;
+        struct flight *flight;
+    } body;
+    uint32_t attempt; /* the row's: highest attempt that is over */
+    uint16_t shard;
+    uint16_t slot;
+    uint16_t queue; /* index in broker.queues */
+    uint16_t failures;
+    uint16_t unknowns;
+    uint8_t state : 4; /* enum entry_state; written by entry_move() only */
+    uint8_t flying : 1;
+    uint8_t flags : 3;
+    uint8_t fetches; /* counts reads of its payload and updates: tells stale replies */
+};
+
+_Static_assert(sizeof(struct entry) <= 64, "an entry is at most 64 bytes");
+
+/* A claim row of ours. 1. live counts its members whose claim may be live. */
+struct group {
+    struct claim_row row;
+    uint32_t live;
+    bool is_tainted; /* a member's end is not known to us: left for the sweep */
+};
+
+/*
+ * One attempt from claim to settlement.
+ * 1. entry is NULL once the shard was dropped (the flight is then in shard->adrift, or alone if a
+ *    later attempt has taken its place) or the task was cancelled; it is freed when its outcome is
+ *    known and no operation names it.
+ */
+struct flight {
+    struct attempt attempt; /* the outbound's view */
+    struct entry *entry;
+    struct block *block;
+    struct group *group; /* NULL until the claim's batch is sent */
+    char *error;         /* text of the target, for a dead letter; ours */
+    uint32_t error_len;  /* bytes of it */
+    bool is_started;     /* handed to the outbound */
+    bool is_ended;       /* its outcome is in `attempt` */
+    bool is_sent;        /* an operation that names it waits or is in flight */
+    bool is_adrift;      /* it is in shard->adrift */
+    bool is_outdated;    /* the payload was updated meanwhile: the next attempt reads it anew */
+};
+
+struct queue_state {
+    struct queue queue;
+    bool is_known;     /* read from home; else only its number is known, and its tasks wait */
+    uint16_t index;    /* in broker.queues */
+    uint32_t flights;  /* claimed or running */
+    struct list ready; /* entries, first come first served */
+};
+
+/* Life of a shard; the table is in shard.c. */
+enum shard_state {
+    SHARD_IDLE = 1,
+    SHARD_ACQUIRING,
+    SHARD_BUMPING,
+    SHARD_LOADING,
+    SHARD_ACTIVE,
+    SHARD_DRAINING,
+    SHARD_RELEASING
+};
+
+struct shard {
+    struct broker *broker;
+    uint32_t id;
+    uint32_t database;
+    enum shard_state state; /* written by shard_move() only */
+    bool is_desired;        /* placement gives it to us */
+    bool has_znode;         /* as far as we know */
+    bool is_busy;           /* `coord`, `bump` or `read` is in flight */
+    bool is_paging;         /* `page` is in flight */
+    bool is_looking;        /* `look` is in flight */
+    bool has_claims;        /* the claims of the take-over have been read */
+    bool is_loaded;         /* everything up to `target` is in memory */
+    bool is_touched;        /* it is in broker.touched */
+    bool is_told;           /* the owner znode has been given the present state */
+    bool is_rewound;        /* the cursor was set back while a page was being read */
+    uint32_t serial;        /* counts the drops: tells stale replies */
+    uint32_t busy_serial;
+    uint32_t page_serial;
+    uint32_t look_serial;
+    int64_t generation;
+    int64_t epoch; /* 0: none */
+    uint32_t bump_count;
+    int64_t counter; /* of ids in this epoch */
+    boot_us retry_at;
+    boot_us drain_until;
+    uint32_t ops;          /* operations waiting or in flight */
+    uint32_t updates;      /* counts updates: a row read before may be old */
+    int64_t cursor_bucket; /* all rows at or before the cursor are in memory */
+    int64_t cursor_seq;
+    int64_t target;        /* bucket up to which memory is being filled */
+    int64_t rewind_bucket; /* where the cursor was set back to, if is_rewound */
+    int64_t rewind_seq;
+    struct map entries;   /* seq → entry */
+    struct map gone;      /* seqs that left memory while a page was being read */
+    struct map adrift;    /* seq → flight of a dropped entry */
+    struct map inherited; /* seq → struct claim, as read at take-over */
+    struct claim *claims; /* the claims that `inherited` points to */
+    struct list touched;  /* in broker.touched: something has changed, look at the next tick */
+    struct list waiting;  /* calls: for the shard, or for an entry's write */
+    struct list unknown;  /* calls whose write has an unknown outcome */
+    struct coord_request coord;
+    struct store_bump bump;
+    struct store_read read;
+    struct store_read page;
+    struct store_read look;
+    struct task_id *look_ids; /* of `look`; freed with its reply */
+};
+
+/* What an operation was for. */
+enum note_kind {
+    NOTE_INSERT = 1, /* call; entry if near */
+    NOTE_CLAIM,      /* flight */
+    NOTE_SETTLE,     /* entry, flight or none */
+    NOTE_CANCEL,     /* call, entry */
+    NOTE_UPDATE,     /* call, entry */
+    NOTE_DISPLACE    /* entry whose key a create takes over; the create is the next operation */
+};
+
+struct note {
+    enum note_kind kind;
+    bool is_paired;  /* must be in one batch with the operation behind it */
+    uint32_t serial; /* of the shard, when it was noted */
+    struct entry *entry;
+    struct flight *flight;
+    struct call *call;
+};
+
+/*
+ * Group commit of one database.
+ * 1. ops[head … head + flying − 1] are in the batch in flight; the rest up to tail waits.
+ */
+struct writer {
+    struct broker *broker;
+    uint32_t database;
+    struct store_op *ops;
+    struct note *notes;
+    uint32_t head;
+    uint32_t flying;
+    uint32_t tail;
+    bool is_flying;
+    boot_us sent_at;
+    boot_us retry_at;
+    struct store_batch batch;
+    struct group *group; /* of the batch in flight */
+    int64_t row_seq;
+    struct claim_row drops[DROPS_MAX];
+    uint32_t drop_count;
+    uint32_t drops_flying;
+    bool is_sweep_due;
+    boot_us sweep_at;
+    struct map keys;       /* keyed inserts of the batch being cut */
+    int64_t commit_us;     /* smoothed */
+    boot_us failing_since; /* 0: the last write was fine */
+};
+
+struct database {
+    struct wheel wheel;
+    bool is_wheel_set; /* the clock has been known once */
+    struct writer writer;
+    span_ms lead_ms; /* claims go out this long before due */
+    struct store_read epochs;
+    struct epoch_check *checks;
+    bool is_checking;
+    boot_us check_at;
+};
+
+/* call.core_step of a CALL_CREATE. */
+enum call_step {
+    CALL_STEP_FIRST = 0, /* the key must be free */
+    CALL_STEP_TAKE_KEY   /* the key may be taken from call.found */
+};
+
+/* A read on behalf of one call. */
+struct call_read {
+    struct store_read read;
+    struct call *call; /* NULL: a payload */
+    struct shard *shard;
+    struct task_id id;
+    uint32_t serial;
+    uint32_t updates; /* the shard's, when it was sent */
+    uint8_t fetches;  /* the entry's, when a payload was asked for */
+};
+
+struct broker {
+    struct broker_env env;
+    struct broker_options options;
+    struct now now;
+    struct prng prng;
+    struct broker_stats stats;
+    struct shard *shards;
+    struct database *databases;
+    struct pool entries;
+    struct pool flights;
+    struct pool groups;
+    struct pool reads;
+    struct queue_state **queues; /* by index; never moves or shrinks */
+    uint32_t queue_count;
+    struct map queue_index; /* queue number → struct queue_state */
+    struct list touched;    /* shards to look at in this tick */
+    struct list answered;   /* calls whose callback is owed */
+    struct list unsettled;  /* SETTLING entries that found no room in their writer */
+    uint32_t call_count;
+    span_ms window_ms; /* now, after memory has had its say */
+    /* membership.c */
+    struct member *members;
+    size_t member_count;
+    struct member self;      /* what we would publish now */
+    struct member published; /* what is being, or has been, published */
+    struct coord_request publish;
+    bool is_publishing;
+    bool is_publish_due;
+    bool is_session; /* we have one, or believe so */
+    bool is_draining;
+    boot_us placement_at; /* BOOT_NEVER: nothing to do */
+    boot_us publish_at;
+    boot_us scan_at;
+    boot_us retry_at;   /* earliest of the shards' */
+    uint32_t cannot;    /* databases that we could not write to for a session timeout */
+    uint32_t run_shard; /* broker_pick_slot() */
+    uint32_t run_left;
+    uint32_t first_queue;        /* whose turn it is to be served first */
+    struct entry *evicted[1024]; /* scratch of window.c: a walk must not delete */
+};
+
+/* Bounds of a database's clock, in whole milliseconds, as now says. */
+static inline wall_ms lower_ms(const struct broker *broker, uint32_t database)
+{
+    return ms_floor(broker->now.database[database].lower_us);
+}
+
+static inline wall_ms upper_ms(const struct broker *broker, uint32_t database)
+{
+    int64_t upper_us = broker->now.database[database].upper_us;
+
+    return upper_us == INT64_MAX ? WALL_NEVER : ms_ceil(upper_us);
+}
+
+/* Tell whoever listens. */
+static inline void tell(const struct broker *broker, const char *what, const struct shard *shard,
+                        int64_t seq, int64_t a, int64_t b)
+{
+    struct core_event event = {what, shard->id, shard->epoch, seq, a, b};
+
+    if (broker->env.on_event != NULL) {
+        broker->env.on_event(broker->env.on_event_ctx, &event);
+    }
+}
+
+#endif

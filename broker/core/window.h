@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which due times are in memory. Rows are read page by page in (bucket, seq) order; everything at
+ * or before the cursor is in memory, and what a page in flight may or may not contain counts as
+ * inside, so that no answered write falls between a snapshot and its reply. Memory that runs short
+ * shrinks the window instead of losing anything. source: DESIGN 9, 10; RELIABILITY H-9
+ */
+#ifndef FOLIOT_BROKER_CORE_WINDOW_H
+#define FOLIOT_BROKER_CORE_WINDOW_H
+
+#include "broker/core/state.h"
+
+/* Start empty: nothing is in memory. */
+void window_reset(struct shard *shard);
+
+/* Whether a row at this place is in memory or on its way there: then an entry must exist for it. */
+bool window_has(const struct shard *shard, wall_ms due_ms, int64_t seq);
+
+/* A row inside the window found no room: set the cursor back before it, to be read again later. */
+void window_rewind(struct shard *shard, wall_ms due_ms, int64_t seq);
+
+/* A task has left memory; a page that is being read must not bring it back. */
+void window_forget(struct shard *shard, int64_t seq);
+
+/*
+ * Bring a row into memory with what is known of its claims: in state VISITING if none is live, else
+ * HELD, or RUNNING or SETTLING if the attempt is ours.
+ *
+ * shape:  the task is not in memory yet.
+ * errors: NULL when memory is short.
+ */
+MUST_USE struct entry *window_take(struct shard *shard, const struct task *row);
+
+/* Read the next page if the window has moved on, memory allows and none is being read. */
+void window_step(struct shard *shard);
+
+/* Once a scan: shrink the window of all shards when entries run short, widen it when quiet. */
+void window_adapt(struct broker *broker);
+
+#endif

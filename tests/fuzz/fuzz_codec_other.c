@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any bytes as a message of QueueService, ClusterService or Receiver, or as error details: what is
+ * let through is within every limit, nothing leaks. The first byte chooses the message.
+ */
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "proto/codec_cluster.h"
+#include "proto/codec_queue.h"
+#include "proto/codec_receiver.h"
+#include "proto/message.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void try_queue(struct slice bytes, struct arena *arena)
+{
+    char errmsg[512];
+    struct queue queue;
+    struct fault fault;
+    int err = codec_read_queue(bytes, arena, &queue, &fault);
+
+    REQUIRE(err != 0 || queue_check(&queue, errmsg, sizeof(errmsg)) == 0);
+    REQUIRE(err == 0 || text_is_clean(slice_of(fault.message)));
+}
+
+static void try_queue_requests(struct slice bytes, struct arena *arena)
+{
+    struct queue_list_request list;
+    struct queue_name name;
+    struct fault fault;
+
+    if (codec_read_queue_list(bytes, arena, &list, &fault) == 0) {
+        REQUIRE(list.page_size >= 1 && list.page_size <= QUEUE_PAGE_COUNT_MAX);
+    }
+    if (codec_read_queue_name(bytes, arena, &name, &fault) == 0) {
+        REQUIRE(name.name[0] != '\0' && strlen(name.name) <= NAME_BYTES_MAX);
+    }
+}
+
+static void try_queue_replies(struct slice bytes, struct arena *arena)
+{
+    struct queue_list_reply list;
+    struct queue_reply reply;
+    struct queue queue;
+    struct fault fault;
+
+    (void)!codec_read_queue_reply(bytes, arena, &reply, &fault);
+    if (codec_read_queue_list_reply(bytes, arena, &list, &fault) == 0) {
+        for (size_t i = 0; i < list.count; i++) {
+            (void)!codec_read_queue_list_item(&list, i, &queue, &fault);
+        }
+    }
+}
+
+static void try_deliver(struct slice bytes, struct arena *arena)
+{
+    struct delivery_batch batch;
+    struct delivery delivery;
+    struct fault fault;
+
+    if (codec_read_deliver(bytes, arena, &batch, &fault) == 0) {
+        for (size_t i = 0; i < batch.count; i++) {
+            (void)!codec_read_delivery(&batch, i, &delivery, &fault);
+        }
+    }
+}
+
+static void try_deliver_reply(struct slice bytes, struct arena *arena)
+{
+    size_t expected = bytes.len == 0 ? 0 : bytes.data[0] % 4;
+    struct delivery_results results;
+    struct delivery_result result;
+    struct fault fault;
+
+    if (bytes.len > 0) {
+        bytes = (struct slice){bytes.data + 1, bytes.len - 1};
+    }
+    if (codec_read_deliver_reply(bytes, expected, arena, &results, &fault) == 0) {
+        REQUIRE(results.count == expected);
+        for (size_t i = 0; i < results.count; i++) {
+            codec_read_delivery_result(&results, i, &result);
+            REQUIRE(result.outcome >= DELIVERY_DONE && result.outcome <= DELIVERY_OBSOLETE);
+            REQUIRE(result.error.len <= ERROR_TEXT_BYTES_MAX && text_is_clean(result.error));
+        }
+    }
+}
+
+static void try_topology(struct slice bytes, struct arena *arena)
+{
+    struct topology topology;
+    struct broker_view broker;
+    struct shard_owner_view shard;
+    struct fault fault;
+
+    if (codec_read_topology(bytes, arena, &topology, &fault) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < topology.broker_count; i++) {
+        codec_read_topology_broker(&topology, i, &broker);
+    }
+    for (size_t i = 0; i < topology.shard_count; i++) {
+        codec_read_topology_shard(&topology, i, &shard);
+    }
+}
+
+static void try_details(struct slice bytes, struct arena *arena UNUSED)
+{
+    struct fault fault;
+
+    fault_decode(&fault, RPC_UNKNOWN, bytes, bytes);
+    REQUIRE(text_is_clean(slice_of(fault.message)) && text_is_clean(slice_of(fault.reason)));
+    REQUIRE(fault.retry_after_ms >= 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const tries[])(struct slice, struct arena *) = {
+        try_queue,         try_queue_requests, try_queue_replies, try_deliver,
+        try_deliver_reply, try_topology,       try_details,
+    };
+    int64_t blocks = mem_block_count();
+    struct arena arena;
+
+    if (size == 0) {
+        return 0;
+    }
+    arena_init(&arena, 0);
+    tries[data[0] % ARRAY_COUNT(tries)]((struct slice){data + 1, size - 1}, &arena);
+    REQUIRE(arena.used <= arena.budget);
+    arena_fini(&arena);
+    REQUIRE(mem_block_count() == blocks);
+    return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any bytes as a message of TaskService: what is let through is within every limit and survives the
+ * way to the wire and back; what is not has a reason; nothing leaks. The first byte chooses the
+ * message.
+ */
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "proto/codec_task.h"
+#include "proto/message.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require_fault(int err, const struct fault *fault)
+{
+    REQUIRE(err == ERR_INVALID || err == ERR_TOO_LARGE);
+    REQUIRE(fault->status == RPC_INVALID_ARGUMENT || fault->status == RPC_RESOURCE_EXHAUSTED);
+    REQUIRE(fault->reason[0] != '\0' && fault->message[0] != '\0');
+    REQUIRE(text_is_clean(slice_of(fault->message)) && text_is_clean(slice_of(fault->field)));
+}
+
+static void require_when(const struct when *when)
+{
+    REQUIRE(when->kind != WHEN_DUE || (when->due_ms >= 0 && when->due_ms <= DUE_WALL_MS_MAX));
+    REQUIRE(when->kind != WHEN_DELAY || (when->delay_ms >= 0 && when->delay_ms <= DELAY_MS_MAX));
+}
+
+static void require_create(const struct create_request *request)
+{
+    require_when(&request->when);
+    REQUIRE(request->queue.name[0] != '\0' && strlen(request->queue.name) <= NAME_BYTES_MAX);
+    REQUIRE(request->queue.tenant[0] != '\0' && strlen(request->queue.tenant) <= NAME_BYTES_MAX);
+    REQUIRE(request->payload.len <= PAYLOAD_BYTES_MAX && request->key.len <= KEY_BYTES_MAX);
+    REQUIRE(text_is_clean(request->key));
+    REQUIRE(request->key_policy >= KEY_KEEP && request->key_policy <= KEY_REPLACE);
+    REQUIRE(request->latest_ms >= 0 && request->latest_ms <= DUE_WALL_MS_MAX);
+}
+
+static void try_create(struct slice bytes, struct arena *arena)
+{
+    struct create_request first;
+    struct create_request second;
+    struct fault fault;
+    struct buf out;
+    int err = codec_read_create(bytes, arena, &first, &fault);
+
+    if (err != 0) {
+        require_fault(err, &fault);
+        return;
+    }
+    require_create(&first);
+    buf_init(&out, RPC_MESSAGE_BYTES_MAX);
+    REQUIRE(codec_write_create(&first, &out) == 0);
+    arena_allow(arena, RPC_MESSAGE_BYTES_MAX);
+    REQUIRE(codec_read_create(buf_slice(&out), arena, &second, &fault) == 0);
+    REQUIRE(slice_equal(first.key, second.key) && slice_equal(first.payload, second.payload));
+    REQUIRE(first.when.kind == second.when.kind && first.latest_ms == second.latest_ms);
+    REQUIRE(strcmp(first.queue.name, second.queue.name) == 0);
+    buf_fini(&out);
+}
+
+static void try_batch(struct slice bytes, struct arena *arena)
+{
+    struct create_batch batch;
+    struct create_request item;
+    struct fault fault;
+    int err = codec_read_batch(bytes, arena, &batch, &fault);
+
+    if (err != 0) {
+        require_fault(err, &fault);
+        return;
+    }
+    REQUIRE(batch.count > 0 && batch.count <= BATCH_ITEM_COUNT_MAX);
+    for (size_t i = 0; i < batch.count; i++) {
+        err = codec_read_batch_item(&batch, i, &item, &fault);
+        if (err != 0) {
+            require_fault(err, &fault);
+            REQUIRE(strncmp(fault.field, "items[", 6) == 0);
+        } else {
+            require_create(&item);
+        }
+    }
+}
+
+static void try_name(struct slice bytes, struct arena *arena)
+{
+    struct task_name name;
+    struct fault fault;
+    int err = codec_read_task_name(bytes, arena, &name, &fault);
+
+    if (err != 0) {
+        require_fault(err, &fault);
+        return;
+    }
+    REQUIRE((name.id.seq != 0) != (name.key.len != 0));
+    REQUIRE(name.key.len <= KEY_BYTES_MAX && name.id.slot < SLOT_COUNT);
+}
+
+static void try_update(struct slice bytes, struct arena *arena)
+{
+    struct update_request request;
+    struct fault fault;
+    int err = codec_read_update(bytes, arena, &request, &fault);
+
+    if (err != 0) {
+        require_fault(err, &fault);
+        return;
+    }
+    require_when(&request.when);
+    REQUIRE(request.when.kind != WHEN_NONE || request.set_payload);
+    REQUIRE(request.payload.len <= PAYLOAD_BYTES_MAX);
+}
+
+static void try_replies(struct slice bytes, struct arena *arena)
+{
+    struct create_results results;
+    struct create_reply created;
+    struct cancel_reply cancelled;
+    struct update_reply updated;
+    struct task_view view;
+    struct fault fault;
+    bool failed;
+
+    if (codec_read_batch_reply(bytes, arena, &results, &fault) == 0) {
+        for (size_t i = 0; i < results.count; i++) {
+            (void)!codec_read_batch_result(&results, i, &created, &failed, &fault);
+        }
+    }
+    (void)!codec_read_create_reply(bytes, arena, &created, &fault);
+    (void)!codec_read_cancel_reply(bytes, arena, &cancelled, &fault);
+    (void)!codec_read_update_reply(bytes, arena, &updated, &fault);
+    (void)!codec_read_get_reply(bytes, arena, &view, &fault);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const tries[])(struct slice, struct arena *) = {
+        try_create, try_batch, try_name, try_update, try_replies,
+    };
+    int64_t blocks = mem_block_count();
+    struct arena arena;
+
+    if (size == 0) {
+        return 0;
+    }
+    arena_init(&arena, 0);
+    tries[data[0] % ARRAY_COUNT(tries)]((struct slice){data + 1, size - 1}, &arena);
+    REQUIRE(arena.used <= arena.budget);
+    arena_fini(&arena);
+    REQUIRE(mem_block_count() == blocks);
+    return 0;
+}
