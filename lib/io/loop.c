@@ -36,6 +36,7 @@ struct loop {
     struct heap timers;
     struct list tasks;
     struct list hooks;
+    struct list first_hooks;
     bool is_single; /* inside loop_turn: a task that ran is all the caller waits for */
     uint8_t scratch[LOOP_SCRATCH_BYTES];
 };
@@ -135,6 +136,15 @@ void loop_timer_stop(struct loop_timer *timer)
 
 /* ---- the turn ---- */
 
+static void run_hooks(struct list *hooks)
+{
+    list_foreach_safe (node, after, hooks) {
+        struct loop_hook *hook = LIST_ENTRY(node, struct loop_hook, node);
+
+        hook->cb(hook->ctx);
+    }
+}
+
 static void on_after_poll(struct ev_loop *ev, ev_check *watcher, int events)
 {
     struct loop *loop = watcher->data;
@@ -143,6 +153,7 @@ static void on_after_poll(struct ev_loop *ev, ev_check *watcher, int events)
     (void)events;
     (void)loop_sample_us(loop);
     atomic_fetch_add_explicit(&loop->turn_count, 1, memory_order_relaxed);
+    run_hooks(&loop->first_hooks);
     run_timers(loop);
 }
 
@@ -167,11 +178,7 @@ static void on_before_poll(struct ev_loop *ev, ev_prepare *watcher, int events)
 
     (void)events;
     run_tasks(loop);
-    list_foreach_safe (node, after, &loop->hooks) {
-        struct loop_hook *hook = LIST_ENTRY(node, struct loop_hook, node);
-
-        hook->cb(hook->ctx);
-    }
+    run_hooks(&loop->hooks);
     if (may_sleep && list_is_empty(&loop->tasks)) {
         ev_idle_stop(ev, &loop->no_sleep);
     } else {
@@ -220,6 +227,7 @@ int loop_open(struct loop **out)
     heap_init(&loop->timers);
     list_init(&loop->tasks);
     list_init(&loop->hooks);
+    list_init(&loop->first_hooks);
     loop->armed_us = BOOT_NEVER;
     start_watchers(loop);
     (void)loop_sample_us(loop);
@@ -237,7 +245,7 @@ void loop_close(struct loop *loop)
 {
     REQUIRE(heap_count(&loop->timers) == 0);
     REQUIRE(list_is_empty(&loop->tasks));
-    REQUIRE(list_is_empty(&loop->hooks));
+    REQUIRE(list_is_empty(&loop->hooks) && list_is_empty(&loop->first_hooks));
     ev_io_stop(loop->ev, &loop->alarm);
     ev_idle_stop(loop->ev, &loop->no_sleep);
     ev_prepare_stop(loop->ev, &loop->before_poll);
@@ -371,6 +379,14 @@ void loop_hook_add(struct loop *loop, struct loop_hook *hook, loop_hook_cb cb, v
     hook->cb = cb;
     hook->ctx = ctx;
     list_add(&loop->hooks, &hook->node);
+}
+
+void loop_hook_add_first(struct loop *loop, struct loop_hook *hook, loop_hook_cb cb, void *ctx)
+{
+    list_init(&hook->node);
+    hook->cb = cb;
+    hook->ctx = ctx;
+    list_add(&loop->first_hooks, &hook->node);
 }
 
 void loop_hook_del(struct loop_hook *hook)

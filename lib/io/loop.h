@@ -4,8 +4,8 @@
  * a hook before each poll. Hides the library below. One thread runs a loop and all that hangs on
  * it; only loop_waker_wake may be called from elsewhere.
  *
- * A turn is: poll, sample the time, due timers, descriptors, posted tasks, hooks. Callbacks may
- * start, stop and free any watcher, also their own.
+ * A turn is: poll, sample the time, first hooks, due timers, descriptors, posted tasks, hooks.
+ * Callbacks may start, stop and free any watcher, also their own.
  */
 #ifndef FOLIOT_LIB_IO_LOOP_H
 #define FOLIOT_LIB_IO_LOOP_H
@@ -177,6 +177,12 @@ struct loop_hook {
  *       oversleeping. A hook may delete itself, not others.
  */
 void loop_hook_add(struct loop *loop, struct loop_hook *hook, loop_hook_cb cb, void *ctx);
+
+/*
+ * Call `cb` once in each turn, right after the poll, when the time has been sampled and before any
+ * event of the turn. Otherwise as loop_hook_add.
+ */
+void loop_hook_add_first(struct loop *loop, struct loop_hook *hook, loop_hook_cb cb, void *ctx);
 
 void loop_hook_del(struct loop_hook *hook);
 

@@ -165,6 +165,33 @@ Test(loop, posted_tasks_run_once_and_before_the_hooks_of_the_turn)
     loop_close(record.loop);
 }
 
+static void on_first_hook(void *ctx)
+{
+    struct record *record = ctx;
+
+    note(record, 'f');
+}
+
+Test(loop, first_hooks_run_before_the_timers_of_the_turn)
+{
+    struct record record = {.loop = open_loop(), .left = 100};
+    struct named_timer timer;
+    struct loop_hook first;
+    struct loop_hook last;
+
+    loop_hook_add(record.loop, &last, on_hook, &record);
+    loop_hook_add_first(record.loop, &first, on_first_hook, &record);
+    start_named(&timer, &record, 't', 1);
+    while (strchr(record.order, 't') == NULL) {
+        loop_turn(record.loop, true);
+    }
+    cr_assert_eq(strchr(record.order, 't')[-1], 'f');
+    cr_assert_eq(strchr(record.order, 't')[1], 'h');
+    loop_hook_del(&first);
+    loop_hook_del(&last);
+    loop_close(record.loop);
+}
+
 struct pipe_end {
     struct loop_fd watcher;
     struct record *record;
