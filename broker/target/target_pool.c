@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A map from address to target. An address that is not in use makes room for a new one when the
+ * pool is full.
+ */
+#include "broker/target/target_pool.h"
+
+#include "broker/target/grpc_target.h"
+#include "broker/target/receiver_target.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/limits.h"
+#include "lib/base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A Deliver and its framing, or one payload. */
+#define REQUEST_BYTES_MAX  (DELIVER_BYTES_MAX + 65536)
+#define RESPONSE_BYTES_MAX 4194304
+
+/*
+ * 1. targets has count entries, at most options.target_count_max.
+ * 2. closing: no target is left in the map, closing_count channels have not called back.
+ */
+struct target_pool {
+    struct target_pool_options options;
+    struct target *targets; /* uthash */
+    uint32_t count;
+    uint64_t used; /* rises with every start */
+    bool is_closing;
+    uint32_t closing_count;
+    target_pool_cb cb;
+    void *ctx;
+    struct loop_task closed; /* for a pool that has no channel to wait for */
+};
+
+int target_pool_open(const struct target_pool_options *options, struct target_pool **out)
+{
+    struct target_pool *pool = mem_new(1, sizeof(*pool));
+
+    if (pool == NULL) {
+        return ERR_NO_MEMORY;
+    }
+    pool->options = *options;
+    *out = pool;
+    return 0;
+}
+
+static void on_flush(void *ctx)
+{
+    receiver_target_flush(ctx);
+}
+
+static int open_channel(const struct target_pool *pool, struct target *target)
+{
+    struct rpc_channel_options options;
+
+    rpc_channel_options_init(&options);
+    options.target = target->authority;
+    options.resolver = pool->options.resolver;
+    options.queue_max = pool->options.queue_max;
+    options.concurrency_max = pool->options.concurrency_max;
+    options.request_bytes_max = REQUEST_BYTES_MAX;
+    options.response_bytes_max = RESPONSE_BYTES_MAX;
+    return rpc_channel_open(pool->options.loop, &options, &target->channel);
+}
+
+static void free_target(struct target *target)
+{
+    loop_unpost(&target->flush);
+    mem_free(target->authority);
+    mem_free(target);
+}
+
+static int new_target(struct target_pool *pool, struct slice authority, struct target **out)
+{
+    struct target *target = mem_new(1, sizeof(*target));
+    int err;
+
+    if (target == NULL) {
+        return ERR_NO_MEMORY;
+    }
+    target->pool = pool;
+    list_init(&target->gathering);
+    loop_task_init(&target->flush, on_flush, target);
+    target->loop = pool->options.loop;
+    target->live_max = pool->options.concurrency_max + pool->options.queue_max;
+    target->batch_max = pool->options.batch_max;
+    target->authority = mem_copy(authority.data, authority.len);
+    err = target->authority == NULL ? ERR_NO_MEMORY : open_channel(pool, target);
+    if (err != 0) {
+        free_target(target);
+        return err;
+    }
+    HASH_ADD_KEYPTR(hh, pool->targets, target->authority, authority.len, target);
+    if (target->hh.tbl == NULL) {
+        rpc_channel_close(target->channel, NULL, NULL);
+        free_target(target);
+        return ERR_NO_MEMORY;
+    }
+    pool->count++;
+    *out = target;
+    return 0;
+}
+
+static void del_target(struct target_pool *pool, struct target *target)
+{
+    HASH_DEL(pool->targets, target);
+    pool->count--;
+}
+
+/* Close the address that was used longest ago and is not in use; ERR_FULL if all are in use. */
+static int make_room(struct target_pool *pool)
+{
+    struct target *oldest = NULL;
+
+    if (pool->count < pool->options.target_count_max) {
+        return 0;
+    }
+    for (struct target *t = pool->targets; t != NULL; t = t->hh.next) {
+        if (t->live == 0 && (oldest == NULL || t->used < oldest->used)) {
+            oldest = t;
+        }
+    }
+    if (oldest == NULL) {
+        return ERR_FULL;
+    }
+    del_target(pool, oldest);
+    receiver_target_flush(oldest);
+    rpc_channel_close(oldest->channel, NULL, NULL);
+    free_target(oldest);
+    return 0;
+}
+
+static int find_target(struct target_pool *pool, struct slice authority, struct target **out)
+{
+    struct target *target = NULL;
+    int err;
+
+    HASH_FIND(hh, pool->targets, authority.data, authority.len, target);
+    if (target != NULL) {
+        *out = target;
+        return 0;
+    }
+    err = make_room(pool);
+    return err != 0 ? err : new_target(pool, authority, out);
+}
+
+int target_pool_start(struct target_pool *pool, enum target_kind kind, struct slice authority,
+                      struct target_call *call)
+{
+    struct target *target = NULL;
+    int err = pool->is_closing ? ERR_FULL : find_target(pool, authority, &target);
+
+    if (err != 0 || target == NULL) {
+        return err;
+    }
+    target->used = ++pool->used;
+    switch (kind) {
+    case TARGET_GRPC_METHOD:
+        return grpc_target_start(target, call);
+    case TARGET_RECEIVER:
+        return receiver_target_start(target, call);
+    }
+    return ERR_INVALID;
+}
+
+void target_pool_stats(const struct target_pool *pool, struct target_pool_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (const struct target *t = pool->targets; t != NULL; t = t->hh.next) {
+        out->targets++;
+        out->attempts += t->live;
+        out->unreachable += rpc_channel_get_state(t->channel) == RPC_CHANNEL_FAILED;
+    }
+}
+
+/* ---- the end ---- */
+
+static void finish_close(struct target_pool *pool)
+{
+    target_pool_cb cb = pool->cb;
+    void *ctx = pool->ctx;
+
+    ENSURE(pool->targets == NULL && pool->count == 0);
+    mem_free(pool);
+    cb(ctx);
+}
+
+static void on_closed(void *ctx)
+{
+    finish_close(ctx);
+}
+
+static void on_channel_closed(void *ctx)
+{
+    struct target *target = ctx;
+    struct target_pool *pool = target->pool;
+
+    REQUIRE(target->live == 0);
+    del_target(pool, target);
+    free_target(target);
+    REQUIRE(pool->closing_count > 0);
+    if (--pool->closing_count == 0) {
+        finish_close(pool);
+    }
+}
+
+void target_pool_close(struct target_pool *pool, target_pool_cb cb, void *ctx)
+{
+    struct target *target;
+    struct target *after;
+
+    pool->is_closing = true;
+    pool->cb = cb;
+    pool->ctx = ctx;
+    pool->closing_count = pool->count;
+    if (pool->count == 0) {
+        loop_task_init(&pool->closed, on_closed, pool);
+        loop_post(pool->options.loop, &pool->closed);
+        return;
+    }
+    HASH_ITER(hh, pool->targets, target, after)
+    {
+        receiver_target_flush(target);
+        rpc_channel_close(target->channel, on_channel_closed, target);
+    }
+}
