@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The RPC methods of foliot.v1: calls to core inputs and back. Any broker takes any call; what is
+ * not ours is passed on to the owner, once. UNAVAILABLE and RESOURCE_EXHAUSTED mean that nothing
+ * happened; when that is not certain the answer is UNKNOWN with reason OUTCOME_UNKNOWN. source: K-8
+ */
+#ifndef FOLIOT_BROKER_SERVICE_H
+#define FOLIOT_BROKER_SERVICE_H
+
+#include "broker/config.h"
+#include "broker/core/broker.h"
+#include "broker/queue_sync.h"
+#include "lib/rpc/rpc_method.h"
+
+struct loop;
+struct resolver;
+struct service;
+
+#define SERVICE_METHOD_COUNT 10
+
+/* How long a call waits for its shard to have an owner. source: DESIGN 6 */
+#define SERVICE_OWNER_WAIT_MS 1000
+
+/* All borrowed until the close callback. */
+struct service_options {
+    struct loop *loop;
+    struct resolver *resolver;
+    struct broker *broker;
+    const struct now *now; /* the time of the turn */
+    struct store *store;
+    struct coord *coord;
+    struct queue_sync *queues;
+    const struct config *config;
+    const struct cluster *cluster;
+};
+
+/* errors: ERR_NO_MEMORY. */
+MUST_USE int service_open(const struct service_options *options, struct service **out);
+
+/* The methods of all services, SERVICE_METHOD_COUNT rows that live as long as the service. */
+const struct rpc_method *service_methods(const struct service *service);
+
+struct service_stats {
+    uint64_t forwarded;     /* calls passed on to owners */
+    uint64_t owner_waits;   /* times a call waited for an owner */
+    uint64_t unknown;       /* answers OUTCOME_UNKNOWN */
+    uint32_t tasks_waiting; /* gauge: tasks in calls that wait for their answer */
+};
+
+void service_get_stats(const struct service *service, struct service_stats *out);
+
+typedef void (*service_cb)(void *ctx);
+
+/*
+ * Free, then the callback.
+ *
+ * shape: no call comes in any more; calls that are open are answered first, so the core, the store
+ *        and the coordinator still work.
+ */
+void service_close(struct service *service, service_cb cb, void *ctx);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the service share: its state, answers, and the decision what to do with a call
+ * whose shard is elsewhere. Private to broker/service*.
+ */
+#ifndef FOLIOT_BROKER_SERVICE_PARTS_H
+#define FOLIOT_BROKER_SERVICE_PARTS_H
+
+#include "broker/peers.h"
+#include "broker/service.h"
+#include "lib/io/loop.h"
+#include "proto/codec_task.h"
+
+/* A call looks again for the owner of its shard this often. */
+#define SERVICE_LOOK_MS 20
+
+/* What a refused caller is told to wait. */
+#define SERVICE_RETRY_MS 500
+
+/* Reasons that callers may switch on; docs/ERRORS.md. */
+#define REASON_NOT_OWNER          "NOT_OWNER"
+#define REASON_OWNER_UNKNOWN      "OWNER_UNKNOWN"
+#define REASON_OUTCOME_UNKNOWN    "OUTCOME_UNKNOWN"
+#define REASON_QUEUE_NOT_FOUND    "QUEUE_NOT_FOUND"
+#define REASON_QUEUE_EXISTS       "QUEUE_EXISTS"
+#define REASON_QUEUE_CHANGED      "QUEUE_CHANGED"
+#define REASON_TARGET_NOT_ALLOWED "TARGET_NOT_ALLOWED"
+#define REASON_TASK_NOT_FOUND     "TASK_NOT_FOUND"
+#define REASON_TASK_GONE          "TASK_GONE"
+#define REASON_KEY_EXISTS         "KEY_EXISTS"
+#define REASON_OVERLOADED         "OVERLOADED"
+#define REASON_TOO_MANY_CALLS     "LIMITS_CALLS"
+
+/*
+ * 1. open_count objects (calls of tasks, batches, queues) are waiting for something.
+ * 2. task_count is the number of tasks in them, at most config.limits_calls.
+ */
+struct service {
+    struct service_options options;
+    struct rpc_method methods[SERVICE_METHOD_COUNT];
+    struct peers *peers; /* NULL once they are closed */
+    struct buf scratch;  /* an answer while it is written */
+    uint32_t open_count;
+    uint32_t task_count;
+    uint64_t forward_count;
+    uint64_t owner_waits;
+    uint64_t unknown_count;
+    bool is_closing;
+    service_cb cb;
+    void *ctx;
+    struct loop_task closed;
+};
+
+/* Count an object of `tasks` tasks in and out; service_leave may end a close. */
+void service_enter(struct service *service, uint32_t tasks);
+void service_leave(struct service *service, uint32_t tasks);
+
+/* Is there room for so many more tasks? If not the fault says what limit was met. */
+MUST_USE bool service_has_room(const struct service *service, uint32_t tasks, struct fault *fault);
+
+/* Answer a call with a fault. The call is gone. */
+void service_fail(struct service *service, struct rpc_call *rpc, const struct fault *fault);
+
+/* Answer with what a codec function has written into the scratch buffer; err is what it returned.
+ */
+void service_reply(struct service *service, struct rpc_call *rpc, int err);
+
+/* The scratch buffer, empty. */
+struct buf *service_scratch(struct service *service);
+
+/* Was this call passed on to us by another broker? Then it goes no further. */
+bool service_is_forwarded(const struct rpc_call *rpc);
+
+/* What the core answered, as a fault. shape: result is not 0 and not ERR_FENCED. */
+void service_core_fault(const struct call *call, const char *what, struct fault *fault);
+
+void service_unknown_fault(struct fault *fault);
+void service_owner_fault(struct fault *fault, uint32_t shard, bool is_forwarded);
+void service_queue_fault(struct fault *fault, const struct queue_name *name);
+
+/* What the end of a call that was passed on means. */
+enum forward_end {
+    FORWARD_ANSWER = 1, /* the owner's answer: hand it on, whatever it is */
+    FORWARD_AGAIN,      /* nothing happened: look for the owner again */
+    FORWARD_UNKNOWN     /* it may have happened */
+};
+
+/* shape: is_read: the call changes nothing, so it can always be made again. */
+enum forward_end service_judge(const struct rpc_reply *reply, bool is_read);
+
+/* Pass a call on. errors: as peers_call; ERR_CLOSED while we close. Nothing follows then. */
+MUST_USE int service_pass_on(struct service *service, const char *address,
+                             struct rpc_request *request);
+
+/* When a call that is passed on ends. */
+boot_us service_forward_deadline(const struct service *service, const struct rpc_call *rpc);
+
+/* Where a call's shard is served, as broker_route(). */
+enum route service_route(const struct service *service, uint16_t slot, const char **address);
+
+/* Fill in what a create request says, but for the number of its queue; the slot if it has a key. */
+void service_set_create(struct call *call, const struct create_request *create);
+
+/* Turn a wire time into the call's. shape: WHEN_NONE is at once for a create, and unset else. */
+void service_set_when(struct call *call, const struct when *when);
+
+/* Handlers of the files; ctx is the service. */
+void service_create(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_get(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_cancel(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_update(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_create(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_update(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_get(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_list(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_topology(struct rpc_call *rpc, struct slice request, void *ctx);
+
+#endif
