@@ -96,7 +96,8 @@ Test(log, long_values_and_lines_are_cut_and_say_so)
     struct log_field fields[LOG_FIELD_COUNT_MAX + 5];
 
     memset(text, 'x', sizeof(text) - 1);
-    memcpy(text + LOG_VALUE_BYTES_MAX - 1, "é", 2); // The cut would split it.
+    text[LOG_VALUE_BYTES_MAX - 1] = '\xc3'; // The cut would split an é.
+    text[LOG_VALUE_BYTES_MAX] = '\xa9';
     LOG_WRITE(&logger, LOG_LEVEL_INFO, NOW, "m", log_text("t", text));
     cr_assert_not_null(strstr(caught.last, "xxx…\"}\n"));
     for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
