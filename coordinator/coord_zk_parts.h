@@ -203,7 +203,8 @@ void zk_shard_minute(struct coord_zk *zk);
 
 void zk_self_publish(struct coord_zk *zk, struct coord_request *request);
 void zk_self_kick(struct coord_zk *zk);
-void zk_self_reset(struct coord_zk *zk); /* the session is gone */
+void zk_self_is_gone(struct coord_zk *zk); /* somebody has deleted our znode */
+void zk_self_reset(struct coord_zk *zk);   /* the session is gone */
 void zk_config_nudge(struct coord_zk *zk, struct coord_request *request);
 void zk_config_kick(struct coord_zk *zk);
 void zk_config_refresh(struct coord_zk *zk);

@@ -137,7 +137,12 @@ static void on_body(void *ctx, uint64_t tag, const struct zk_reply *reply)
     (void)tag;
     peer->is_busy = false;
     if (!peer->is_present || reply->code == ERR_NOT_FOUND) { // The list watch fires as well.
+        bool is_self = strcmp(peer->node_name, zk->self.node_name) == 0;
+
         peer_free(peer);
+        if (is_self) {
+            zk_self_is_gone(zk);
+        }
         changed(zk);
         return;
     }
@@ -227,6 +232,9 @@ static void on_list(void *ctx, uint64_t tag, const struct zk_reply *reply)
         take_name(zk, reply->child_names[i]);
     }
     drop_absent(zk);
+    if (find(zk, zk->self.node_name) == NULL) { // We had created it before we asked.
+        zk_self_is_gone(zk);
+    }
     zk->peers.is_listed = true;
     changed(zk);
     zk_peers_kick(zk);

@@ -103,7 +103,6 @@ static void on_read(struct coord_zk *zk, const struct zk_reply *reply)
         self->known = ZK_NOBODY;
     } else if (reply->code == 0 && reply->stat.owner_session == zk->session_id) {
         self->known = ZK_OURS;
-        self->written_revision = 0; // A write whose reply was lost may have been overtaken.
     } else if (reply->code == 0) {
         self->known = ZK_OTHERS;
         zk_note(zk, "our znode '%s' is of an older session: waiting for its expiry",
@@ -129,6 +128,7 @@ static void on_reply(void *ctx, uint64_t tag, const struct zk_reply *reply)
         on_written(zk);
     } else {
         self->known = reply->code == ERR_NOT_FOUND ? ZK_NOBODY : ZK_UNCERTAIN;
+        self->written_revision = 0; // Which body stands there is unknown: written again.
     }
     if (self->known == ZK_OURS) {
         if (self->is_to_verify) {
@@ -151,6 +151,14 @@ void zk_self_publish(struct coord_zk *zk, struct coord_request *request)
     self->wanted_revision++;
     list_add(&self->waiting, &request->link);
     zk_self_kick(zk);
+}
+
+void zk_self_is_gone(struct coord_zk *zk)
+{
+    if (!zk->self.is_busy) {
+        zk->self.known = ZK_UNCERTAIN;
+        zk_self_kick(zk);
+    }
 }
 
 void zk_self_reset(struct coord_zk *zk)
