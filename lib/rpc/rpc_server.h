@@ -18,7 +18,7 @@ struct loop;
 struct rpc_server;
 
 /* Largest request_bytes_max: a request must fit half a connection's window. */
-#define RPC_MESSAGE_BYTES_MAX ((size_t)7 << 20)
+#define RPC_REQUEST_BYTES_MAX ((size_t)7 << 20)
 
 /* Fill by rpc_server_options_init, then change what matters. */
 struct rpc_server_options {

@@ -26,7 +26,7 @@
  */
 #define SESSION_HELD_MAX (SESSION_CONNECTION_WINDOW / 2 - (256U << 10))
 
-_Static_assert(SESSION_HELD_MAX > RPC_MESSAGE_BYTES_MAX, "one message alone never sticks");
+_Static_assert(SESSION_HELD_MAX > RPC_REQUEST_BYTES_MAX, "one message alone never sticks");
 
 /* Response bytes waiting for one client above which it gets no new calls. */
 #define SESSION_OUT_MAX (16U << 20)
