@@ -104,19 +104,6 @@ static void fail(struct founder *founder, int result, const char *format, ...)
 
 /* ---- replies ---- */
 
-static void phase_done(struct founder *founder)
-{
-    founder->phase = (enum phase)((int)founder->phase + 1);
-    if (founder->phase == PHASE_SHARDS && founder->shard_count == 0) {
-        founder->phase = PHASE_READ;
-    }
-    if (founder->phase == PHASE_DONE) {
-        finish(founder, 0);
-        return;
-    }
-    run_phase(founder);
-}
-
 /* One reply less. True: it says something. */
 static bool take_reply(struct founder *founder, const struct zk_reply *reply)
 {
@@ -128,14 +115,32 @@ static bool take_reply(struct founder *founder, const struct zk_reply *reply)
     return !founder->is_over;
 }
 
-static void check_phase(struct founder *founder)
+/*
+ * Step to the next phase once all replies of this one are in. True: there is a phase to start, the
+ * next one, or the same again after an interruption.
+ */
+static bool step_phase(struct founder *founder)
 {
     if (founder->call_count > 0 || founder->is_over) {
-        return;
+        return false;
     }
-    if (!founder->is_interrupted) {
-        phase_done(founder);
-    } else if (founder->is_connected) {
+    if (founder->is_interrupted) {
+        return founder->is_connected;
+    }
+    founder->phase = (enum phase)((int)founder->phase + 1);
+    if (founder->phase == PHASE_SHARDS && founder->shard_count == 0) {
+        founder->phase = PHASE_READ;
+    }
+    if (founder->phase == PHASE_DONE) {
+        finish(founder, 0);
+        return false;
+    }
+    return true;
+}
+
+static void check_phase(struct founder *founder)
+{
+    if (step_phase(founder)) {
         run_phase(founder);
     }
 }
@@ -361,7 +366,7 @@ static void run_read(struct founder *founder)
     }
 }
 
-static void run_phase(struct founder *founder)
+static void start_phase(struct founder *founder)
 {
     founder->is_interrupted = false;
     switch (founder->phase) {
@@ -378,9 +383,15 @@ static void run_phase(struct founder *founder)
         run_read(founder);
         break;
     case PHASE_DONE:
-        return;
+        break;
     }
-    check_phase(founder); // Perhaps there was nothing to send.
+}
+
+static void run_phase(struct founder *founder)
+{
+    do {
+        start_phase(founder);
+    } while (step_phase(founder)); // Perhaps there was nothing to send.
 }
 
 /* ---- the link ---- */

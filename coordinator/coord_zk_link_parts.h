@@ -107,10 +107,10 @@ struct zk_link {
 };
 
 /* Make the handle, on the helper thread; then MESSAGE_OPENED. */
-void *zk_library_open(void *link);
+void *zk_library_open(void *ctx);
 
 /* End the session, on the helper thread; then MESSAGE_CLOSED. */
-void *zk_library_close(void *link);
+void *zk_library_close(void *ctx);
 
 /*
  * Hand a call to the library, on the loop.

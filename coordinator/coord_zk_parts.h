@@ -182,9 +182,9 @@ void zk_watch_del(struct coord_zk *zk, bool *is_set, const struct zk_path *path)
 /* ---- coord_zk_shard.c ---- */
 
 void zk_shard_submit(struct coord_zk *zk, struct coord_request *request);
-void zk_shard_kick(struct coord_zk *zk, uint32_t shard);
+void zk_shard_kick(struct coord_zk *zk, uint32_t number);
 void zk_shard_kick_all(struct coord_zk *zk);
-void zk_shard_on_watch(struct coord_zk *zk, uint32_t shard);
+void zk_shard_on_watch(struct coord_zk *zk, uint32_t number);
 
 /* A request at the head of its shard ran out of time, or is answered from outside. */
 void zk_shard_withdraw(struct coord_zk *zk, struct coord_request *request);

@@ -300,7 +300,7 @@ int zk_body_read_set(const char *text, struct shard_set *out)
     uint32_t floor = 0; // Numbers rise, so the work is bounded whatever the text says.
 
     while (*text != '\0') {
-        uint32_t first;
+        uint32_t first = 0;
         uint32_t last;
 
         text = read_number(text, &first);

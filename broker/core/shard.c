@@ -27,7 +27,7 @@
 #define SHARD_ENTRIES_MAX (UINT32_C(1) << 30)
 
 /* Claims of one shard at take-over: bounded by what all brokers may have running. */
-#define INHERITED_MAX (FLIGHTS_MAX * 8U)
+#define INHERITED_MAX ((size_t)FLIGHTS_MAX * 8)
 
 #define BIT(state) (1U << (unsigned)(state))
 

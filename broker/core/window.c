@@ -15,7 +15,6 @@
  */
 #define GONE_MAX 65536U
 
-
 /* Order of places: bucket, then seq. */
 static bool is_before(int64_t bucket, int64_t seq, int64_t other_bucket, int64_t other_seq)
 {

@@ -20,7 +20,6 @@
 /* Operations that one piece of work adds at most: displace, insert, claim. */
 #define OPS_PER_WORK 3U
 
-
 int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
 {
     writer->broker = broker;

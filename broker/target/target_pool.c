@@ -73,6 +73,7 @@ static void free_target(struct target *target)
     mem_free(target);
 }
 
+// NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 static int new_target(struct target_pool *pool, struct slice authority, struct target **out)
 {
     struct target *target = mem_new(1, sizeof(*target));
@@ -104,6 +105,7 @@ static int new_target(struct target_pool *pool, struct slice authority, struct t
     return 0;
 }
 
+// NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 static void del_target(struct target_pool *pool, struct target *target)
 {
     HASH_DEL(pool->targets, target);
@@ -133,6 +135,7 @@ static int make_room(struct target_pool *pool)
     return 0;
 }
 
+// NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 static int find_target(struct target_pool *pool, struct slice authority, struct target **out)
 {
     struct target *target = NULL;

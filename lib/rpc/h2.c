@@ -74,6 +74,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return nghttp2_session_set_stream_user_data(session, id, stream);
 }
 
+// NOLINTNEXTLINE(readability-function-size): nghttp2 gives the parameters
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *user_data)
@@ -221,6 +222,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
+// NOLINTNEXTLINE(readability-function-size): nghttp2 gives the parameters
 static ssize_t on_read_body(nghttp2_session *session, int32_t id, uint8_t *space, size_t len,
                             uint32_t *data_flags, nghttp2_data_source *source, void *user_data)
 {

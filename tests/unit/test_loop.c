@@ -185,6 +185,7 @@ Test(loop, first_hooks_run_before_the_timers_of_the_turn)
     while (strchr(record.order, 't') == NULL) {
         loop_turn(record.loop, true);
     }
+    loop_turn(record.loop, false); // Other hooks run when a turn is done, before the next poll.
     cr_assert_eq(strchr(record.order, 't')[-1], 'f');
     cr_assert_eq(strchr(record.order, 't')[1], 'h');
     loop_hook_del(&first);
