@@ -450,6 +450,9 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
         flight->is_sent = false;
     }
     if (entry == NULL) {
+        if (flight != NULL) {
+            flight_check(broker, flight);
+        }
         return;
     }
     if (result == ERR_UNAVAILABLE) {

@@ -120,9 +120,6 @@ static void deliver(struct broker *broker, const struct store_op *op, const stru
             shard,
             is_fresh && result != ERR_OUTCOME_UNKNOWN && result != ERR_FENCED ? note->entry : NULL,
             note->flight, op, result);
-        if (note->flight != NULL && note->flight->entry == NULL) {
-            flight_check(broker, note->flight);
-        }
         break;
     case NOTE_INSERT:
     case NOTE_CANCEL:

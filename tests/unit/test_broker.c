@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One broker over the memory store, a coordinator that grants everything and a target that does
+ * what the test says: what the core promises when nothing fails, and after the faults that a test
+ * can name. Whole clusters under random faults are the simulator's.
+ */
+#include "broker/core/broker.h"
+
+#include "broker/core/inspect.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "storage/store_mem.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define START_MS     INT64_C(1700000000000)
+#define SHARDS       4U
+#define ATTEMPTS_MAX 64
+
+struct rig {
+    struct coord coord; /* first: the vtable finds us */
+    struct outbound outbound;
+    struct store_mem *mem;
+    struct store *store;
+    struct broker *broker;
+    struct now now;
+    struct list requests; /* of the coordinator */
+    struct attempt *running[ATTEMPTS_MAX];
+    struct attempt seen[ATTEMPTS_MAX]; /* copies, in order of start */
+    wall_ms seen_at[ATTEMPTS_MAX];
+    size_t seen_count;
+    size_t answered;
+    int64_t generation;
+    struct member self;
+};
+
+static int rig_submit(struct coord *coord, struct coord_request *request)
+{
+    struct rig *rig = CONTAINER_OF(coord, struct rig, coord);
+
+    list_add(&rig->requests, &request->link);
+    return 0;
+}
+
+static int rig_start(struct outbound *outbound, struct attempt *attempt)
+{
+    struct rig *rig = CONTAINER_OF(outbound, struct rig, outbound);
+
+    REQUIRE(rig->seen_count < ATTEMPTS_MAX);
+    rig->running[rig->seen_count] = attempt;
+    rig->seen[rig->seen_count] = *attempt;
+    rig->seen_at[rig->seen_count] = ms_floor(rig->now.database[0].lower_us);
+    rig->seen_count++;
+    return 0;
+}
+
+static void rig_set_time(struct rig *rig, wall_ms ms)
+{
+    rig->now.boot = (ms - START_MS + 1000) * US_PER_MS;
+    rig->now.database[0] = (struct clock_bounds){ms * US_PER_MS, ms * US_PER_MS + 200};
+    store_mem_set_clock(rig->mem, 0, ms * US_PER_MS);
+    broker_set_now(rig->broker, &rig->now);
+}
+
+static wall_ms rig_time(const struct rig *rig)
+{
+    return ms_floor(rig->now.database[0].lower_us);
+}
+
+/* One turn: replies, one tick. */
+static void rig_turn(struct rig *rig)
+{
+    struct list requests;
+
+    list_init(&requests);
+    list_move_all(&requests, &rig->requests);
+    for (struct list *link; (link = list_take_first(&requests)) != NULL;) {
+        struct coord_request *request = CONTAINER_OF(link, struct coord_request, link);
+
+        request->result = 0;
+        if (request->kind == COORD_ACQUIRE) {
+            request->generation = ++rig->generation;
+        }
+        request->cb(request);
+    }
+    store_mem_run(rig->mem);
+    broker_tick(rig->broker, &rig->now);
+}
+
+/* Turn until `span` has passed, a millisecond a turn. */
+static void rig_pass(struct rig *rig, span_ms span)
+{
+    for (wall_ms end = rig_time(rig) + span; rig_time(rig) < end;) {
+        rig_set_time(rig, rig_time(rig) + 1);
+        rig_turn(rig);
+    }
+}
+
+static void rig_open(struct rig *rig)
+{
+    struct broker_options options = {.database_count = 1,
+                                     .writer = 7,
+                                     .session_timeout_ms = 4000,
+                                     .entry_count_max = 10000,
+                                     .window_ms = 60000};
+    struct store_mem_options mem_options = {.shard_count = SHARDS, .database_count = 1};
+    struct store_mem_client_options client = {0};
+    struct broker_env env = {.seed = 1};
+    struct queue queue;
+
+    memset(rig, 0, sizeof(*rig));
+    rig->mem = store_mem_new(&mem_options);
+    rig->store = store_mem_client(rig->mem, &client);
+    rig->coord.submit = rig_submit;
+    rig->outbound.start = rig_start;
+    list_init(&rig->requests);
+    env.coord = &rig->coord;
+    env.store = rig->store;
+    env.outbound = &rig->outbound;
+    options.cluster.shard_count = SHARDS;
+    memcpy(options.self.name, "one", 4);
+    memcpy(options.self.instance, "0000000000000001", 17);
+    rig->self = options.self;
+    cr_assert_eq(broker_new(&env, &options, &rig->broker), 0);
+    for (size_t i = 1; i < DATABASE_COUNT_MAX; i++) {
+        rig->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
+    }
+    rig_set_time(rig, START_MS);
+    queue_init(&queue);
+    queue.id = 1;
+    queue.retry.jitter_permille = 0;
+    broker_on_queues(rig->broker, &rig->now, &queue, 1, 1);
+    broker_on_session(rig->broker, &rig->now, COORD_NEW);
+    broker_on_members(rig->broker, &rig->now, &rig->self, 1);
+    rig_pass(rig, 20);
+}
+
+static void rig_close(struct rig *rig)
+{
+    store_mem_crash(rig->mem, rig->store);
+    broker_free(rig->broker);
+    store_mem_free(rig->mem);
+}
+
+static void on_answer(struct call *call)
+{
+    ((struct rig *)call->owner)->answered++;
+}
+
+static struct call create_call(struct rig *rig, uint16_t slot, wall_ms due_ms)
+{
+    struct call call = {.kind = CALL_CREATE, .cb = on_answer, .owner = rig};
+
+    call.task.queue = 1;
+    call.task.due_ms = due_ms;
+    call.task.id.slot = slot;
+    call.task.payload = slice_of("payload");
+    call.shard = shard_of_slot(slot, SHARDS);
+    return call;
+}
+
+/* Make a call and turn until it is answered. */
+static void ask(struct rig *rig, struct call *call)
+{
+    size_t before = rig->answered;
+
+    broker_call(rig->broker, &rig->now, call);
+    for (int i = 0; i < 100 && rig->answered == before; i++) {
+        rig_turn(rig);
+    }
+    cr_assert_eq(rig->answered, before + 1, "the call is answered once");
+}
+
+static struct call by_id(struct rig *rig, enum call_kind kind, struct task_id id)
+{
+    struct call call = {.kind = kind, .cb = on_answer, .owner = rig, .task.id = id};
+
+    call.task.queue = 1;
+    call.shard = shard_of_slot(id.slot, SHARDS);
+    return call;
+}
+
+static void end(struct rig *rig, size_t index, enum outcome outcome)
+{
+    rig->running[index]->outcome = outcome;
+    broker_on_outcome(rig->broker, &rig->now, rig->running[index]);
+}
+
+Test(broker, owns_every_shard_when_alone)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+
+    rig_open(&rig);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.shards_owned, SHARDS);
+    rig_close(&rig);
+}
+
+Test(broker, fires_at_its_millisecond_never_early_and_once)
+{
+    static struct rig rig;
+
+    rig_open(&rig);
+    for (span_ms delay = 0; delay < 30; delay++) {
+        struct call call = create_call(&rig, (uint16_t)delay, rig_time(&rig) + delay);
+        size_t seen = rig.seen_count;
+        wall_ms due_ms = call.task.due_ms;
+
+        ask(&rig, &call);
+        cr_assert_eq(call.result, 0);
+        cr_assert(call.created);
+        rig_pass(&rig, delay + 2);
+        cr_assert_eq(rig.seen_count, seen + 1, "delay %ld", (long)delay);
+        cr_assert_geq(rig.seen_at[seen], due_ms);
+        cr_assert_leq(rig.seen_at[seen], due_ms + 1);
+        cr_assert_eq(rig.seen[seen].attempt, 1);
+        end(&rig, seen, OUTCOME_DONE);
+        rig_pass(&rig, 5);
+        cr_assert_eq(store_mem_row_count(rig.mem, call.shard), 0);
+    }
+    rig_close(&rig);
+}
+
+Test(broker, keeps_far_tasks_out_of_memory_and_fires_them_on_time)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call call;
+
+    rig_open(&rig);
+    call = create_call(&rig, 9, rig_time(&rig) + 400000);
+    ask(&rig, &call);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.entries, 0);
+    for (int i = 0; i < 450 && rig.seen_count == 0; i++) {
+        if (call.task.due_ms - rig_time(&rig) > 2000) {
+            rig_set_time(&rig, rig_time(&rig) + 1000);
+            rig_turn(&rig);
+            rig_turn(&rig);
+        } else {
+            rig_pass(&rig, 1000);
+        }
+    }
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert_eq(rig.seen_at[0], call.task.due_ms);
+    rig_close(&rig);
+}
+
+Test(broker, cancel_before_due_leaves_no_attempt)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig) + 100);
+    ask(&rig, &call);
+    cancel = by_id(&rig, CALL_CANCEL, call.found);
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+    rig_pass(&rig, 300);
+    cr_assert_eq(rig.seen_count, 0);
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_GONE);
+    cancel.task.id.seq += 1000;
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_NOT_FOUND);
+    rig_close(&rig);
+}
+
+Test(broker, cancel_of_a_running_attempt_says_stopped_and_none_follows)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    cr_assert_eq(rig.seen_count, 1);
+    cancel = by_id(&rig, CALL_CANCEL, call.found);
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+    cr_assert_eq(cancel.attempt, 1);
+    end(&rig, 0, OUTCOME_RETRY);
+    rig_pass(&rig, 5000);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_close(&rig);
+}
+
+Test(broker, update_moves_the_due_time_and_the_payload)
+{
+    static struct rig rig;
+    struct call call;
+    struct call update;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig) + 50);
+    ask(&rig, &call);
+    update = by_id(&rig, CALL_UPDATE, call.found);
+    update.set_due = true;
+    update.set_payload = true;
+    update.task.due_ms = rig_time(&rig) + 500;
+    update.task.payload = slice_of("other");
+    ask(&rig, &update);
+    cr_assert_eq(update.result, 0);
+    rig_pass(&rig, 499);
+    cr_assert_eq(rig.seen_count, 0);
+    rig_pass(&rig, 2);
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert(slice_equal(rig.running[0]->payload, slice_of("other")));
+    rig_close(&rig);
+}
+
+Test(broker, a_failed_attempt_is_followed_by_the_next_after_the_back_off)
+{
+    static struct rig rig;
+    struct call call;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    end(&rig, 0, OUTCOME_RETRY);
+    rig_pass(&rig, 990);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig.seen_count, 2);
+    cr_assert_eq(rig.seen[1].attempt, 2);
+    end(&rig, 1, OUTCOME_DEAD);
+    rig_pass(&rig, 5);
+    cr_assert_eq(store_mem_dead_count(rig.mem), 1);
+    rig_close(&rig);
+}
+
+Test(broker, an_unknown_outcome_is_not_repeated_before_the_deadline)
+{
+    static struct rig rig;
+    struct call call;
+    wall_ms deadline_ms;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    deadline_ms = rig.seen[0].deadline_ms;
+    end(&rig, 0, OUTCOME_UNKNOWN);
+    rig_pass(&rig, deadline_ms - rig_time(&rig) - 1);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig.seen_count, 2);
+    cr_assert_eq(rig.seen[1].attempt, 2);
+    rig_close(&rig);
+}
+
+Test(broker, keys_keep_reject_and_replace)
+{
+    static struct rig rig;
+    struct call first;
+    struct call second;
+
+    rig_open(&rig);
+    first = create_call(&rig, 5, rig_time(&rig) + 200);
+    first.task.key = slice_of("order-1");
+    first.key_policy = KEY_KEEP;
+    ask(&rig, &first);
+    cr_assert(first.created);
+    second = first;
+    second.task.due_ms += 300;
+    ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(!second.created);
+    cr_assert_eq(second.found.seq, first.found.seq);
+    second.key_policy = KEY_REJECT;
+    ask(&rig, &second);
+    cr_assert_eq(second.result, ERR_EXISTS);
+    second.key_policy = KEY_REPLACE;
+    ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(second.created);
+    cr_assert_neq(second.found.seq, first.found.seq);
+    rig_pass(&rig, 300);
+    cr_assert_eq(rig.seen_count, 0, "the old one lost its start");
+    rig_pass(&rig, 300);
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert_eq(rig.seen[0].id.seq, second.found.seq);
+    rig_close(&rig);
+}
+
+Test(broker, an_unknown_commit_is_looked_at_under_a_new_epoch)
+{
+    static struct rig rig;
+    struct call call;
+    struct shard_view before;
+    struct shard_view after;
+    size_t answered;
+
+    rig_open(&rig);
+    call = create_call(&rig, 2, rig_time(&rig) + 3000);
+    broker_inspect_shard(rig.broker, 2, &before);
+    answered = rig.answered;
+    broker_call(rig.broker, &rig.now, &call);
+    broker_tick(rig.broker, &rig.now);
+    cr_assert_eq(store_mem_pending_count(rig.mem), 1);
+    (void)store_mem_step(rig.mem, store_mem_pending(rig.mem, 0)); // Executed.
+    (void)store_mem_step(rig.mem, store_mem_pending(rig.mem, 0)); // Committed.
+    store_mem_give_up(rig.mem, store_mem_pending(rig.mem, 0));    // The reply is lost.
+    cr_assert_eq(rig.answered, answered, "nothing is said before it is known");
+    rig_pass(&rig, 50);
+    broker_inspect_shard(rig.broker, 2, &after);
+    cr_assert_eq(after.epoch, before.epoch + 1);
+    cr_assert_eq(rig.answered, answered + 1);
+    cr_assert_eq(call.result, 0);
+    rig_pass(&rig, 3000);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_close(&rig);
+}
+
+Test(broker, drain_releases_all_and_gives_unstarted_claims_back)
+{
+    static struct rig rig;
+    struct call call;
+    struct store_mem_cursor cursor = {0};
+    struct claim claim;
+    uint32_t shard;
+
+    rig_open(&rig);
+    call = create_call(&rig, 1, rig_time(&rig) + 4);
+    ask(&rig, &call); // Near: claimed with its insert.
+    cr_assert(store_mem_claim_next(rig.mem, 0, &cursor, &claim, &shard));
+    broker_drain(rig.broker, &rig.now);
+    rig_pass(&rig, 50);
+    cr_assert(broker_is_drained(rig.broker));
+    cr_assert_eq(rig.seen_count, 0);
+    cr_assert_eq(store_mem_row(rig.mem, 1, call.found)->attempt, 1, "the claim is over");
+    rig_close(&rig);
+}
