@@ -185,8 +185,8 @@ static void ask(struct client *client, struct asked *asked)
 }
 
 /* Ask and wait: the result, and the generation through the last argument (NULL: not wanted). */
-static int ask_shard(struct client *client, enum coord_request_kind kind, uint32_t shard,
-                     int64_t *generation)
+static UNUSED int ask_shard(struct client *client, enum coord_request_kind kind, uint32_t shard,
+                            int64_t *generation)
 {
     struct asked asked = {.request = {.kind = kind,
                                       .shard = shard,
