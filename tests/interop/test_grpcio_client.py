@@ -115,10 +115,11 @@ def a_cancelled_call_is_cancelled_at_the_handler(peer, channel):
 
 @with_peer()
 def a_lost_connection_cancels_its_calls(peer, channel):
-    unary(channel, "Wait").future(b"60000", timeout=60)
+    call = unary(channel, "Wait").future(b"60000", timeout=60)
     eventually(lambda: peer.stats()["handled"] == 1)
     channel.close()
     eventually(lambda: peer.stats()["cancelled"] == 1)
+    assert call.done()
 
 
 @with_peer(request_bytes_max=1000)
