@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole cluster of real processes, and the judge of what it did.
+
+Used by the demonstration (tools/demo) and by the chaos test (tests/integration/chaos.py): real
+PostgreSQL and ZooKeeper from tools/servers, brokers, a receiver and a load. The judge knows nothing
+of the brokers: it compares what clients were answered with what the receiver's own clock saw.
+"""
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WAIT_S = 60
+ON_TIME_US = 50_000  # Fired within this of its due time: on time, for the gap after a kill.
+
+
+def free_port():
+    """A port that is free now, below the ephemeral range of outgoing calls."""
+    with socket.socket() as probe:
+        for _ in range(100):
+            port = 21000 + int.from_bytes(os.urandom(2), "big") % 10000
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free port between 21000 and 31000")
+
+
+def until(what, test, limit_s=WAIT_S):
+    """Poll until test() is true; RuntimeError with `what` after the limit."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        result = test()
+        if result:
+            return result
+        time.sleep(0.02)
+    raise RuntimeError(f"waited {limit_s} s in vain for {what}")
+
+
+def json_lines(path):
+    """Whole lines of a file as JSON; a last line that is being written is left out."""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+class Process:
+    """A program of ours: its output goes to files in the scratch folder."""
+
+    def __init__(self, name, command, folder, env=None):
+        self.name = name
+        self.out = folder / f"{name}.out"
+        self.err = folder / f"{name}.err"
+        with open(self.out, "ab") as out, open(self.err, "ab") as err:
+            self.popen = subprocess.Popen(command, stdout=out, stderr=err,
+                                          stdin=subprocess.DEVNULL, env=env)
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def alive(self):
+        return self.popen.poll() is None
+
+    def stop(self, limit_s=15):
+        """SIGTERM, then SIGKILL; the exit status."""
+        if self.alive():
+            self.signal(signal.SIGTERM)
+            try:
+                return self.popen.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                self.signal(signal.SIGKILL)
+        return self.popen.wait()
+
+
+class Broker(Process):
+    """A foliotd with its addresses."""
+
+    def __init__(self, cluster, name):
+        self.grpc = f"127.0.0.1:{free_port()}"
+        self.admin = f"127.0.0.1:{free_port()}"
+        self.label = name
+        self.starts = cluster.starts = cluster.starts + 1
+        command = [str(cluster.bin / "foliotd"), "--name", name, "--listen", self.grpc,
+                   "--admin-listen", self.admin, "--zookeeper-hosts", cluster.zk,
+                   "--zookeeper-root", cluster.zk_root,
+                   "--cluster-shards", str(cluster.shards), "--log-format", "json"]
+        for index, conninfo in enumerate(cluster.pg):
+            command += ["--databases", f"db{index}={conninfo}"]
+        super().__init__(f"{name}.{self.starts}", command + cluster.broker_options,
+                         cluster.folder)
+
+    def get(self, path):
+        """Status and body of an admin page; (0, "") if nobody answers."""
+        try:
+            host, port = self.admin.split(":")
+            connection = http.client.HTTPConnection(host, int(port), timeout=2)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name):
+        """Sum of a metric's samples, 0 if it is absent."""
+        total = 0.0
+        for line in self.get("/metrics")[1].splitlines():
+            if line.startswith((name + " ", name + "{")):
+                total += float(line.rsplit(" ", 1)[1])
+        return total
+
+    def is_ready(self):
+        if not self.alive():
+            raise RuntimeError(f"{self.name} has ended: see {self.err}")
+        return self.get("/readyz")[0] == 200
+
+
+class Cluster:
+    """Servers, brokers and a receiver in one scratch folder. Use as a context manager."""
+
+    def __init__(self, build="dev", shards=32, databases=1, broker_options=()):
+        self.bin = ROOT / "build" / build / "bin"
+        self.shards = shards
+        self.databases = databases
+        self.broker_options = list(broker_options)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foliot-cluster-"))
+        self.servers = self.folder / "servers"
+        self.processes = []
+        self.brokers = {}
+        self.starts = 0
+        self.zk_root = "/foliot"
+
+    def __enter__(self):
+        try:
+            self.start_servers()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def start_servers(self):
+        self.folder.chmod(0o755)  # The servers run as another user.
+        text = subprocess.run([str(ROOT / "tools/servers"), "start", str(self.servers), "--pg",
+                               str(self.databases)], check=True, capture_output=True,
+                              text=True).stdout
+        env = {}
+        for line in text.splitlines():
+            name, _, value = line.removeprefix("export ").partition("=")
+            env[name] = value.strip("'\"")
+        self.pg = [env["FOLIOT_TEST_PG" + (str(i) if i else "")] for i in range(self.databases)]
+        self.zk = env["FOLIOT_TEST_ZK"]
+
+    def server(self, *words):
+        """tools/servers WORD DIR …, for example server("kill-pg")."""
+        subprocess.run([str(ROOT / "tools/servers"), words[0], str(self.servers), *words[1:]],
+                       check=True, capture_output=True)
+
+    def run(self, name, command):
+        process = Process(name, command, self.folder)
+        self.processes.append(process)
+        return process
+
+    def start_broker(self, name):
+        broker = Broker(self, name)
+        self.processes.append(broker)
+        self.brokers[name] = broker
+        return broker
+
+    def wait_ready(self, limit_s=WAIT_S):
+        """All brokers answer, and every shard has an owner."""
+        for broker in self.brokers.values():
+            until(f"{broker.name} to be ready", broker.is_ready, limit_s)
+        until("every shard to have an owner",
+              lambda: self.owned() == self.shards, limit_s)
+
+    def owned(self):
+        return sum(broker.metric("foliot_shards_owned") for broker in self.brokers.values()
+                   if broker.alive())
+
+    def addresses(self):
+        return [broker.grpc for broker in self.brokers.values() if broker.alive()]
+
+    def cli(self, *words, check=True):
+        """Run the command against the living brokers; its finished process."""
+        command = [str(self.bin / "foliot"), *words]
+        for address in self.addresses():
+            command += ["--server", address]
+        return subprocess.run(command, check=check, capture_output=True, text=True, timeout=60)
+
+    def start_receiver(self, *options):
+        """A receiver that writes a line for each attempt; its address in self.target."""
+        receiver = self.run("receiver", [str(self.bin / "foliot"), "receive", "--port", "0", "-o",
+                                         "json", *options])
+        first = until("the receiver's port", lambda: next(json_lines(receiver.out), None))
+        self.target = f"127.0.0.1:{first['port']}"
+        self.receiver = receiver
+        return receiver
+
+    def start_load(self, name, *options):
+        """foliot bench create; a line for each answered task in its .out file."""
+        command = [str(self.bin / "foliot"), "bench", "create", "-o", "json", *options]
+        for address in self.addresses():
+            command += ["--server", address]
+        return self.run(name, command)
+
+    def owners(self):
+        """Shard → broker's name, as the cluster itself says."""
+        rows = json.loads(self.cli("cluster", "shards", "-o", "json").stdout)
+        rows = rows.get("shards", rows) if isinstance(rows, dict) else rows
+        return {int(row.get("shard", 0)): row.get("owner", "") for row in rows}
+
+    def close(self):
+        for process in reversed(self.processes):
+            if process.alive():
+                process.signal(signal.SIGCONT)
+                process.stop(5)
+        if (self.servers / "state.json").exists():
+            subprocess.run([str(ROOT / "tools/servers"), "stop", str(self.servers)], check=False,
+                           capture_output=True)
+        if os.environ.get("FOLIOT_KEEP"):
+            print(f"kept: {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def shard_of(task_id, shards):
+    return int(task_id[:3], 16) % shards
+
+
+class Judge:
+    """Compares answered tasks with received attempts. Times in microseconds since 1970."""
+
+    def __init__(self, shards):
+        self.shards = shards
+        self.answered = {}  # id → due in ms, or None
+        self.attempts = {}  # id → attempts in order of arrival
+        self.count = 0
+
+    def read_load(self, path):
+        for line in json_lines(path):
+            if "id" in line:
+                self.answered[line["id"]] = line.get("dueMs")
+
+    def read_receiver(self, path):
+        self.attempts = {}
+        self.count = 0
+        for line in json_lines(path):
+            if "taskId" in line:
+                self.attempts.setdefault(line["taskId"], []).append(line)
+                self.count += 1
+
+    def lost(self):
+        """Answered, and never attempted."""
+        return [task for task in self.answered if task not in self.attempts]
+
+    def early(self):
+        return [line for lines in self.attempts.values() for line in lines
+                if line["latenessUs"] < 0]
+
+    def not_rising(self):
+        """Tasks whose attempt numbers do not strictly rise."""
+        return [task for task, lines in self.attempts.items()
+                if any(b["attempt"] <= a["attempt"] for a, b in zip(lines, lines[1:]))]
+
+    def overlaps(self):
+        """Repeats that came before the deadline of the attempt before them, whose outcome the
+        receiver had given as done: then nothing but the deadline allows a repeat."""
+        return [(a, b) for lines in self.attempts.values() for a, b in zip(lines, lines[1:])
+                if not a["failed"] and b["actualUs"] < a["deadlineMs"] * 1000]
+
+    def repeats(self):
+        return sum(len(lines) - 1 for lines in self.attempts.values())
+
+    def gap_us(self, kill_us, shards):
+        """From a kill to the moment after which the shards it hit were on time again: the last
+        late first attempt there. Tasks that were claimed when the broker died wait for their
+        deadline instead (they are repeats, or first seen as attempt 2)."""
+        last = kill_us
+        for task, lines in self.attempts.items():
+            first = lines[0]
+            if (shard_of(task, self.shards) in shards and first["attempt"] == 1 and
+                    first["latenessUs"] > ON_TIME_US and first["actualUs"] > kill_us):
+                last = max(last, first["actualUs"])
+        return last - kill_us
+
+    def lateness(self, keep=lambda line: True):
+        """Sorted lateness of all first attempts that `keep` keeps."""
+        return sorted(line["latenessUs"] for lines in self.attempts.values() for line in lines[:1]
+                      if keep(line))
+
+
+def quantile(values, permille):
+    """Of sorted values; 0 if there are none."""
+    return values[min(len(values) - 1, len(values) * permille // 1000)] if values else 0
