@@ -151,9 +151,9 @@ void loop_task_init(struct loop_task *task, loop_task_cb cb, void *ctx);
 /*
  * Run the task's callback once, soon, on this loop but never inside this call.
  *
- * note: in this turn after the events, or in the next one if posted by a task or a hook; tasks run
- *       in the order of posting. Posting a posted task changes nothing. The callback may free the
- *       task.
+ * note: in this turn after the events, or in the next one if posted by a hook or at the end of a
+ *       chain of tasks; tasks run in the order of posting. Posting a posted task changes nothing.
+ *       The callback may free the task.
  */
 void loop_post(struct loop *loop, struct loop_task *task);
 

@@ -521,10 +521,23 @@ void h2_consume_connection(struct h2 *h2, size_t len)
     note_error(h2, nghttp2_session_consume_connection(h2->session, len));
 }
 
+size_t h2_credit_left(const struct h2 *h2)
+{
+    int32_t window = nghttp2_session_get_effective_local_window_size(h2->session);
+    int32_t used = nghttp2_session_get_effective_recv_data_length(h2->session);
+
+    return used < window ? (size_t)(window - used) : 0;
+}
+
 uint32_t h2_peer_streams_max(const struct h2 *h2)
 {
     return nghttp2_session_get_remote_settings(h2->session,
                                                NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
+uint32_t h2_peer_header_bytes_max(const struct h2 *h2)
+{
+    return nghttp2_session_get_remote_settings(h2->session, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE);
 }
 
 const char *h2_library_version(void)

@@ -144,11 +144,17 @@ void h2_ping(struct h2 *h2, const uint8_t *opaque);
 void h2_consume_stream(struct h2 *h2, int32_t id, size_t len);
 void h2_consume_connection(struct h2 *h2, size_t len);
 
+/* Bytes that the peer may still send on the connection. */
+size_t h2_credit_left(const struct h2 *h2);
+
 /* Take `count` suspicious frames off the account; the owner does so as time passes. */
 void h2_forgive(struct h2 *h2, uint32_t count);
 
 /* How many streams of ours the peer allows; H2_STREAMS_ASSUMED before it has said. */
 uint32_t h2_peer_streams_max(const struct h2 *h2);
+
+/* Largest header list the peer takes (name + value + 32 each); UINT32_MAX if it did not say. */
+uint32_t h2_peer_header_bytes_max(const struct h2 *h2);
 
 /* Version of the library below, for the start-up log. */
 const char *h2_library_version(void);

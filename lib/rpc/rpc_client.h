@@ -22,6 +22,10 @@ struct loop;
 struct resolver;
 struct rpc_channel;
 struct rpc_request;
+struct rpc_stream;
+
+/* Most metadata of one call. */
+#define RPC_METADATA_MAX 48U
 
 /* Fill by rpc_channel_options_init, then change what matters. */
 struct rpc_channel_options {
@@ -79,10 +83,19 @@ struct rpc_reply {
 
 typedef void (*rpc_reply_cb)(struct rpc_request *request, const struct rpc_reply *reply, void *ctx);
 
-/* Just before the call's headers go out; false withdraws it: the reply says unprocessed. */
+/*
+ * Just before the call's headers go out; false withdraws it: the reply says UNAVAILABLE,
+ * unprocessed.
+ *
+ * note: must not call into the channel.
+ */
 typedef bool (*rpc_before_send_fn)(struct rpc_request *request, void *ctx);
 
-/* The last byte of the call has been given to the kernel. May cancel the call. */
+/*
+ * The last byte of the call has been given to the kernel, at sent_us by CLOCK_BOOTTIME.
+ *
+ * note: may cancel the call. Not called if the reply was faster.
+ */
 typedef void (*rpc_sent_fn)(struct rpc_request *request, boot_us sent_us, void *ctx);
 
 /*
@@ -102,11 +115,17 @@ struct rpc_request {
     void *ctx; /* the caller's */
 
     /* private to lib/rpc from here on */
-    struct list node;        /* in the queue, the connection's or the finished list */
-    struct heap_node expiry; /* key: deadline, or start_by while not sent */
+    struct list node;        /* in the queue, a connection's list, or the finished list */
+    struct heap_node expiry; /* key: the deadline, or start_by while not sent */
     struct rpc_channel *channel;
-    void *stream; /* the connection's side of it, NULL before it is sent */
-    int state;
+    void *connection;          /* that it was given to; NULL while it waits in the queue */
+    struct rpc_stream *stream; /* NULL while it is not sent */
+    const char *verdict_text;  /* of a call that ended on our side */
+    enum rpc_status verdict;
+    bool is_unprocessed;
+    bool was_sent;
+    bool has_expiry;
+    bool is_finished; /* in the finished list */
 };
 
 /*

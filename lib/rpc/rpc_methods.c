@@ -52,8 +52,9 @@ int rpc_methods_add(struct rpc_methods *methods, const struct rpc_method *method
     if (methods->count == RPC_METHODS_MAX) {
         return ERR_FULL;
     }
-    memmove(&methods->rows[index + 1], &methods->rows[index],
-            (methods->count - index) * sizeof(methods->rows[0]));
+    for (size_t i = methods->count; i > index; i--) {
+        methods->rows[i] = methods->rows[i - 1];
+    }
     methods->rows[index] = method;
     methods->count++;
     return 0;

@@ -301,9 +301,9 @@ void rpc_server_close(struct rpc_server *server, rpc_server_cb cb, void *ctx)
 
 static bool are_valid(const struct rpc_server_options *options)
 {
-    return options->request_bytes_max <= RPC_REQUEST_BYTES_MAX &&
-           options->response_bytes_max <= RPC_REQUEST_BYTES_MAX && options->streams_max > 0 &&
-           options->header_bytes_max <= UINT32_MAX;
+    return options->request_bytes_max <= RPC_SERVER_MESSAGE_BYTES_MAX &&
+           options->response_bytes_max <= RPC_SERVER_MESSAGE_BYTES_MAX &&
+           options->streams_max > 0 && options->header_bytes_max <= UINT32_MAX;
 }
 
 int rpc_server_open(struct loop *loop, const struct rpc_server_options *options,

@@ -17,8 +17,8 @@
 struct loop;
 struct rpc_server;
 
-/* Largest request_bytes_max: a request must fit half a connection's window. */
-#define RPC_REQUEST_BYTES_MAX ((size_t)7 << 20)
+/* Largest request_bytes_max and response_bytes_max. */
+#define RPC_SERVER_MESSAGE_BYTES_MAX ((size_t)7 << 20)
 
 /* Fill by rpc_server_options_init, then change what matters. */
 struct rpc_server_options {

@@ -41,7 +41,7 @@ struct rpc_serving {
  * 1. is_running: the handler has it and owes an answer. Not freed before.
  * 2. is_answered: the stream has its final answer queued; later answers are dropped.
  * 3. session is NULL when the stream is gone (orphan): only with is_running.
- * 4. held_bytes of connection credit are owed to the peer until the call is finished.
+ * 4. held_bytes ≤ buffered_bytes: credit is returned when the call is finished, sometimes before.
  */
 struct rpc_call {
     struct list node;        /* in session->calls, oldest first */
@@ -70,7 +70,8 @@ struct rpc_call {
 
     boot_us deadline_us;
     struct grpc_reader reader;
-    size_t held_bytes;
+    size_t held_bytes;     /* connection credit not returned yet */
+    size_t buffered_bytes; /* request bytes on the books until the call is finished */
 
     /* the response */
     bool has_response; /* its headers are queued; out follows */
@@ -125,7 +126,7 @@ void rpc_session_fail(struct rpc_session *session, int err);
 /* There is something to send. */
 void rpc_session_flush(struct rpc_session *session);
 
-/* Give back the connection credit that the call holds. */
+/* The call's request needs no memory any more: return its credit, strike it off the books. */
 void rpc_session_release(struct rpc_session *session, struct rpc_call *call);
 
 /* Bytes of responses that wait for the peer rose or fell. */

@@ -19,14 +19,11 @@
 #define SESSION_STREAM_WINDOW     (1U << 20)
 #define SESSION_CONNECTION_WINDOW (16U << 20)
 
-/*
- * Held credit at which a client may be stuck: the library returns credit only when half a window
- * has gathered, so a client can be out of credit while we hold a little more than the other half.
- * See make_progress.
- */
-#define SESSION_HELD_MAX (SESSION_CONNECTION_WINDOW / 2 - (256U << 10))
+/* A client with less credit than a frame's worth may be stuck. */
+#define SESSION_CREDIT_MIN (16U << 10)
 
-_Static_assert(SESSION_HELD_MAX > RPC_REQUEST_BYTES_MAX, "one message alone never sticks");
+/* Request bytes buffered for one connection up to which a stuck client is helped along. */
+#define SESSION_BUFFERED_MAX (32U << 20)
 
 /* Response bytes waiting for one client above which it gets no new calls. */
 #define SESSION_OUT_MAX (16U << 20)
@@ -64,8 +61,8 @@ struct rpc_session {
     int err;        /* found outside take and fill; they return it */
     struct list calls;
     struct heap expiries;
-    size_t held_bytes; /* connection credit owed to the peer */
-    size_t out_bytes;  /* responses waiting for the peer */
+    size_t buffered_bytes; /* of requests that are not answered */
+    size_t out_bytes;      /* responses waiting for the peer */
     uint32_t call_count;
     uint32_t running_count;
     bool has_settings;
@@ -105,15 +102,21 @@ void rpc_session_flush(struct rpc_session *session)
     }
 }
 
-void rpc_session_release(struct rpc_session *session, struct rpc_call *call)
+static void return_credit(struct rpc_session *session, struct rpc_call *call)
 {
     if (call->held_bytes > 0) {
         h2_consume_connection(session->h2, call->held_bytes);
-        session->held_bytes -= call->held_bytes;
-        session->serving->stats.buffered_bytes -= call->held_bytes;
         call->held_bytes = 0;
         rpc_session_flush(session);
     }
+}
+
+void rpc_session_release(struct rpc_session *session, struct rpc_call *call)
+{
+    return_credit(session, call);
+    session->buffered_bytes -= call->buffered_bytes;
+    session->serving->stats.buffered_bytes -= call->buffered_bytes;
+    call->buffered_bytes = 0;
 }
 
 void rpc_session_count_out(struct rpc_session *session, int64_t bytes)
@@ -303,15 +306,30 @@ static void on_fields_end(void *ctx, void *stream, bool is_end)
     }
 }
 
-/*
- * The peer has used up the connection's window with requests of which none is complete, so that
- * nothing will ever be answered and no credit returned: refuse the newest.
- */
-static void make_progress(struct rpc_session *session)
+/* The newest call that still collects its request, or NULL. */
+static struct rpc_call *newest_receiving(struct rpc_session *session)
 {
     struct list *last = session->calls.previous;
 
-    if (session->held_bytes < SESSION_HELD_MAX) {
+    while (last != &session->calls) {
+        struct rpc_call *call = LIST_ENTRY(last, struct rpc_call, node);
+
+        if (call->is_receiving && call->buffered_bytes > 0) {
+            return call;
+        }
+        last = last->previous;
+    }
+    return NULL;
+}
+
+/*
+ * The client has used up the connection's window with requests of which none is complete, so that
+ * nothing will be answered and no credit returned. Return some early; beyond the limit of buffered
+ * bytes refuse the newest request.
+ */
+static void make_progress(struct rpc_session *session)
+{
+    if (h2_credit_left(session->h2) >= SESSION_CREDIT_MIN) {
         return;
     }
     list_foreach (node, &session->calls) {
@@ -319,15 +337,13 @@ static void make_progress(struct rpc_session *session)
             return;
         }
     }
-    while (last != &session->calls) {
-        struct rpc_call *call = LIST_ENTRY(last, struct rpc_call, node);
-
-        if (call->is_receiving && call->held_bytes > 0) {
-            rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED,
-                            "too many incomplete requests on this connection");
-            return;
-        }
-        last = last->previous;
+    if (session->buffered_bytes > SESSION_BUFFERED_MAX) {
+        rpc_call_refuse(newest_receiving(session), RPC_RESOURCE_EXHAUSTED,
+                        "too many incomplete requests on this connection");
+        return;
+    }
+    list_foreach (node, &session->calls) {
+        return_credit(session, LIST_ENTRY(node, struct rpc_call, node));
     }
 }
 
@@ -345,7 +361,8 @@ static void on_data(void *ctx, void *stream, struct slice bytes)
         return;
     }
     call->held_bytes += bytes.len;
-    session->held_bytes += bytes.len;
+    call->buffered_bytes += bytes.len;
+    session->buffered_bytes += bytes.len;
     serving->stats.buffered_bytes += bytes.len;
     status = grpc_reader_take(&call->reader, bytes, &why);
     if (status == RPC_OK && serving->stats.buffered_bytes > serving->options.buffered_bytes_max) {

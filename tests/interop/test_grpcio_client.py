@@ -115,7 +115,7 @@ def a_cancelled_call_is_cancelled_at_the_handler(peer, channel):
 
 @with_peer()
 def a_lost_connection_cancels_its_calls(peer, channel):
-    call = unary(channel, "Wait").future(b"60000", timeout=60)
+    call = unary(channel, "Wait").future(b"60000", timeout=60)  # Its end would cancel the call.
     eventually(lambda: peer.stats()["handled"] == 1)
     channel.close()
     eventually(lambda: peer.stats()["cancelled"] == 1)

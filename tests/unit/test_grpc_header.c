@@ -117,7 +117,9 @@ Test(grpc_header, a_long_message_is_cut_outside_characters)
     struct buf encoded;
 
     memset(text, 'a', sizeof(text));
-    memcpy(text + 1023, "\xe4\xb8\xad", 3);
+    text[1023] = '\xe4';
+    text[1024] = '\xb8';
+    text[1025] = '\xad';
     buf_init(&encoded, 4096);
     cr_assert_eq(grpc_percent_encode((struct slice){(uint8_t *)text, sizeof(text)}, &encoded), 0);
     cr_assert_eq(buf_len(&encoded), 1023);

@@ -157,10 +157,10 @@ Test(loop, posted_tasks_run_once_and_before_the_hooks_of_the_turn)
     loop_unpost(&taken_back.task);
     cr_assert_eq(record.len, 0);
     loop_turn(record.loop, true); // Must not sleep: a task waits.
-    cr_assert_str_eq(record.order, "ah");
+    cr_assert_str_eq(record.order, "abh");
     loop_turn(record.loop, false);
     loop_turn(record.loop, false);
-    cr_assert_str_eq(record.order, "ahbhh");
+    cr_assert_str_eq(record.order, "abhhh");
     loop_hook_del(&hook);
     loop_close(record.loop);
 }
