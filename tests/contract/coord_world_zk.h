@@ -46,7 +46,7 @@ static void world_on_timer(struct loop_timer *timer, void *ctx)
     (void)ctx;
 }
 
-static void world_open(const char *title)
+static UNUSED void world_open(const char *title)
 {
     struct coord_zk_place place;
     int err;
@@ -100,7 +100,7 @@ static int64_t world_now_ms(void)
     return must_now_ms();
 }
 
-static void world_close(void)
+static UNUSED void world_close(void)
 {
     loop_timer_stop(&world.timer);
     loop_close(world.loop);
