@@ -6,6 +6,7 @@ PostgreSQL and ZooKeeper from tools/servers, brokers, a receiver and a load. The
 of the brokers: it compares what clients were answered with what the receiver's own clock saw.
 """
 import http.client
+import importlib
 import json
 import os
 import pathlib
@@ -13,8 +14,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WAIT_S = 60
@@ -303,3 +306,16 @@ class Judge:
 def quantile(values, permille):
     """Of sorted values; 0 if there are none."""
     return values[min(len(values) - 1, len(values) * permille // 1000)] if values else 0
+
+
+def messages(folder):
+    """Python classes of foliot.v1, made by protoc into a folder; modules task_pb2 and so on."""
+    out = pathlib.Path(folder) / "python"
+    out.mkdir(exist_ok=True)
+    sources = sorted((ROOT / "proto").glob("**/*.proto"))
+    subprocess.run(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={out}",
+                    *map(str, sources)], check=True)
+    sys.path.insert(0, str(out))
+    names = [path.stem for path in sources if path.parent.name == "v1"]
+    return types.SimpleNamespace(**{f"{name}_pb2": importlib.import_module(f"foliot.v1.{name}_pb2")
+                                    for name in names})

@@ -26,7 +26,7 @@ enum call_kind {
 /* What cancelling came to. source: DESIGN 11 */
 enum cancel_outcome {
     CANCEL_CANCELLED = 1, /* no attempt ran, none will */
-    CANCEL_STOPPED,       /* `attempt` may be running, none after it */
+    CANCEL_STOPPED,       /* `attempt` may be running, or has run; none after it */
     CANCEL_GONE,          /* was issued, is no longer pending */
     CANCEL_NOT_FOUND      /* never issued, or an unknown key */
 };

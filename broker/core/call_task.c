@@ -334,12 +334,16 @@ static void act_cancel(struct shard *shard, struct call *call, struct entry *ent
 {
     struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_CANCEL, .entry = entry, .call = call};
+    bool is_running = running_attempt(entry) > 0;
 
     call->attempt = running_attempt(entry);
+    if (!is_running && entry->failures + entry->unknowns > 0) {
+        call->attempt = entry->attempt; // Over, but it ran: "cancelled" would deny that.
+    }
     call->cancel = call->attempt > 0 ? CANCEL_STOPPED : CANCEL_CANCELLED;
     call->core_seq = entry->seq;
     fill_delete(shard, entry, writer_add(writer, shard, &note));
-    if (call->attempt > 0) {
+    if (is_running) {
         entry->flags |= ENTRY_TOUCHED;
     } else {
         seize(shard, entry, ENTRY_DELETING);

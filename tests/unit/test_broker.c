@@ -291,6 +291,27 @@ Test(broker, cancel_of_a_running_attempt_says_stopped_and_none_follows)
     rig_close(&rig);
 }
 
+Test(broker, cancel_between_two_attempts_does_not_deny_the_first)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    end(&rig, 0, OUTCOME_RETRY);
+    rig_pass(&rig, 10);
+    cancel = by_id(&rig, CALL_CANCEL, call.found);
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+    cr_assert_eq(cancel.attempt, 1);
+    rig_pass(&rig, 3000);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_close(&rig);
+}
+
 Test(broker, update_moves_the_due_time_and_the_payload)
 {
     static struct rig rig;
