@@ -120,7 +120,16 @@ void broker_free(struct broker *broker)
 
 void broker_set_now(struct broker *broker, const struct now *now)
 {
-    broker->now = *now;
+    REQUIRE(now->boot >= broker->now.boot);
+    broker->now.boot = now->boot;
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        struct clock_bounds *held = &broker->now.database[i];
+
+        // What was below the clock still is; an estimate that loses its best sample goes back a
+        // little, and the wheel must not.
+        held->lower_us = time_max(held->lower_us, now->database[i].lower_us);
+        held->upper_us = time_max(held->lower_us, now->database[i].upper_us);
+    }
 }
 
 static void step_touched(struct broker *broker)
@@ -170,7 +179,7 @@ static void touch_retries(struct broker *broker)
 
 void broker_tick(struct broker *broker, const struct now *now)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     if (now->boot >= broker->scan_at) {
         scan(broker);
     }
@@ -205,7 +214,7 @@ boot_us broker_next_wake(const struct broker *broker, const struct now *now)
 void broker_on_queues(struct broker *broker, const struct now *now, const struct queue *queues,
                       size_t count, int64_t config_version)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     for (size_t i = 0; i < count; i++) {
         struct queue_state *state = queue_state_get(broker, queues[i].id);
 
@@ -309,7 +318,7 @@ const struct member *broker_members(const struct broker *broker, size_t *count)
 
 void broker_drain(struct broker *broker, const struct now *now)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     broker->is_draining = true;
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         broker->shards[i].is_desired = false;

@@ -67,8 +67,12 @@ void broker_on_queues(struct broker *broker, const struct now *now, const struct
 /* The outbound reports how an attempt ended; the attempt is invalid after this. */
 void broker_on_outcome(struct broker *broker, const struct now *now, struct attempt *attempt);
 
-/* Store and coordinator callbacks come without `now`; the edge sets the turn's time before it
- * delivers them. Every broker_on_… does the same by itself. */
+/*
+ * Store and coordinator callbacks come without `now`; the edge sets the turn's time before it
+ * delivers them. Every broker_on_… does the same by itself.
+ *
+ * shape: boot never goes back. A lower bound that goes back is held.
+ */
 void broker_set_now(struct broker *broker, const struct now *now);
 
 /*

@@ -40,7 +40,7 @@ void call_answer_all(struct broker *broker)
 
 void broker_call(struct broker *broker, const struct now *now, struct call *call)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     list_init(&call->link);
     call->core_until = 0;
     call->attempt = 0;

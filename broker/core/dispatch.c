@@ -263,7 +263,7 @@ void broker_on_outcome(struct broker *broker, const struct now *now, struct atte
     struct shard *shard = &broker->shards[attempt->shard];
     struct entry *entry = flight->entry;
 
-    broker->now = *now;
+    broker_set_now(broker, now);
     REQUIRE(flight->is_started && !flight->is_ended);
     flight->is_ended = true;
     keep_error(flight);

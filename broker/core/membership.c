@@ -93,7 +93,7 @@ void broker_on_members(struct broker *broker, const struct now *now, const struc
 {
     struct member *copy = mem_new(count, sizeof(*copy));
 
-    broker->now = *now;
+    broker_set_now(broker, now);
     if (copy == NULL) {
         return; // The list comes again within a minute.
     }
@@ -109,7 +109,7 @@ void broker_on_members(struct broker *broker, const struct now *now, const struc
 
 void broker_on_session(struct broker *broker, const struct now *now, enum coord_session session)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     switch (session) {
     case COORD_AWAY:
         break; // What we hold goes on; the database stops us if somebody else takes it.
@@ -132,7 +132,7 @@ void broker_on_session(struct broker *broker, const struct now *now, enum coord_
 
 void broker_on_shard_free(struct broker *broker, const struct now *now, uint32_t shard)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     if (shard < broker->options.cluster.shard_count) {
         shard_retry_at(&broker->shards[shard], now->boot);
         shard_touch(&broker->shards[shard]);
@@ -141,7 +141,7 @@ void broker_on_shard_free(struct broker *broker, const struct now *now, uint32_t
 
 void broker_on_shard_lost(struct broker *broker, const struct now *now, uint32_t shard)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     if (shard < broker->options.cluster.shard_count) {
         shard_lost(&broker->shards[shard]);
     }
@@ -149,7 +149,7 @@ void broker_on_shard_lost(struct broker *broker, const struct now *now, uint32_t
 
 void broker_on_timeline(struct broker *broker, const struct now *now, uint32_t database)
 {
-    broker->now = *now;
+    broker_set_now(broker, now);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         struct shard *shard = &broker->shards[i];
 
