@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A command line against a table of options: long names with "--name value" or "--name=value",
+ * letters with "-x value", flags, and operands. What is not in the table is refused, with the
+ * nearest name as a hint.
+ */
+#ifndef FOLIOT_CLIENT_CLI_ARGS_H
+#define FOLIOT_CLIENT_CLI_ARGS_H
+
+#include "lib/base/attr.h"
+#include "lib/base/buf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Options and operands of one command line; more are refused. */
+#define ARGS_ITEM_COUNT_MAX    128
+#define ARGS_OPERAND_COUNT_MAX 8
+
+/* A row of an option table. */
+struct cli_option {
+    const char *name;  /* without dashes */
+    char letter;       /* 0: none */
+    const char *value; /* what to call the value in the help, "TIME"; NULL: a flag */
+    const char *help;  /* one phrase */
+};
+
+struct args_item {
+    const char *name;  /* of the option; static */
+    const char *value; /* borrowed from argv; "" for a flag */
+};
+
+/* A parsed command line; borrows from argv. */
+struct args {
+    struct args_item items[ARGS_ITEM_COUNT_MAX];
+    size_t item_count;
+    const char *operands[ARGS_OPERAND_COUNT_MAX];
+    size_t operand_count;
+};
+
+/* Two tables are looked at: the command's own, and what all commands know. */
+struct args_tables {
+    const struct cli_option *own;
+    size_t own_count;
+    const struct cli_option *common;
+    size_t common_count;
+};
+
+/*
+ * Parse what follows the command's name.
+ *
+ * shape:  "--" ends the options. A lone "-" is an operand.
+ * errors: ERR_INVALID with errmsg filled in.
+ */
+MUST_USE int args_parse(const struct args_tables *tables, int argc, char **argv, struct args *out,
+                        char *errmsg, size_t errmsg_size);
+
+/* Last value of an option, or `otherwise` if it was not given. */
+const char *args_text(const struct args *args, const char *name, const char *otherwise);
+
+/* Was it given? */
+bool args_has(const struct args *args, const char *name);
+
+/*
+ * A whole number of low … high.
+ *
+ * shape:  *value is left alone if the option was not given.
+ * errors: ERR_INVALID, after saying so on standard error.
+ */
+MUST_USE int args_number(const struct args *args, const char *name, int64_t low, int64_t high,
+                         int64_t *value);
+
+/* A length of time as "10s"; as args_number. */
+MUST_USE int args_span(const struct args *args, const char *name, int64_t *value_ms);
+
+/* The word of `words` that is most like `word`, or NULL if none is near. */
+const char *args_nearest(const char *word, const char *const *words, size_t count);
+
+#endif

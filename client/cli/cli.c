@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exit codes and complaints.
+ */
+#include "client/cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int cli_exit_of(enum rpc_status status)
+{
+    switch (status) {
+    case RPC_OK:
+        return CLI_OK;
+    case RPC_INVALID_ARGUMENT:
+    case RPC_OUT_OF_RANGE:
+        return CLI_USAGE;
+    case RPC_NOT_FOUND:
+    case RPC_UNIMPLEMENTED:
+        return CLI_NOT_FOUND;
+    case RPC_PERMISSION_DENIED:
+    case RPC_UNAUTHENTICATED:
+        return CLI_DENIED;
+    case RPC_ALREADY_EXISTS:
+    case RPC_FAILED_PRECONDITION:
+    case RPC_ABORTED:
+        return CLI_CONFLICT;
+    case RPC_UNAVAILABLE:
+    case RPC_RESOURCE_EXHAUSTED:
+        return CLI_UNAVAILABLE;
+    case RPC_DEADLINE_EXCEEDED:
+        return CLI_TIMEOUT;
+    case RPC_CANCELLED:
+    case RPC_UNKNOWN:
+    case RPC_INTERNAL:
+    case RPC_DATA_LOSS:
+        return CLI_ERROR;
+    }
+    return CLI_ERROR;
+}
+
+const char *cli_status_name(enum rpc_status status)
+{
+    static const char *const names[] = {
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    };
+
+    return (unsigned)status < ARRAY_COUNT(names) ? names[status] : "UNKNOWN";
+}
+
+static void say(const char *format, va_list args)
+{
+    (void)fputs("foliot: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+}
+
+void cli_say(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+int cli_usage(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return CLI_USAGE;
+}
