@@ -58,6 +58,9 @@ struct load {
     size_t server;    /* for the next call: in turn */
     uint32_t complaints;
     boot_us start_us;
+    struct loop_hook hook; /* lines are written out once a turn */
+    bool has_lines;
+    bool is_broken; /* they could not be */
 };
 
 static void load_pump(struct load *load);
@@ -127,7 +130,21 @@ static void write_line(struct load *load, uint32_t number, const struct create_r
         (void)buf_printf(&load->line, "%s\n", id);
     }
     text = buf_slice(&load->line);
-    (void)fwrite(text.data, 1, text.len, load->options->lines);
+    if (fwrite(text.data, 1, text.len, load->options->lines) != text.len) {
+        load->is_broken = true;
+    }
+    load->has_lines = true;
+}
+
+/* Whoever follows the lines sees each one soon. */
+static void before_poll(void *ctx)
+{
+    struct load *load = ctx;
+
+    if (load->has_lines && fflush(load->options->lines) != 0) {
+        load->is_broken = true;
+    }
+    load->has_lines = false;
 }
 
 static void note_created(struct load *load, uint32_t number, const struct create_reply *reply)
@@ -452,15 +469,17 @@ int load_run(struct session *session, const struct load_options *options,
     int err = load_open(&load);
 
     if (err == 0) {
+        loop_hook_add(session->loop, &load.hook, before_poll, &load);
         load.start_us = loop_sample_us(session->loop);
         load_pump(&load);
         loop_run(session->loop);
+        loop_hook_del(&load.hook);
         result->elapsed_us = loop_now_us(session->loop) - load.start_us;
     } else {
         cli_say("the load: %s", err_text(err));
     }
     load_close(&load);
-    if (err == 0 && fflush(options->lines) != 0) {
+    if (err == 0 && (fflush(options->lines) != 0 || load.is_broken)) {
         cli_say("could not write the lines");
         return CLI_ERROR;
     }

@@ -118,6 +118,19 @@ static int read_payload(struct task_run *run, struct slice *out)
     return CLI_OK;
 }
 
+/* --delay, if it was given. */
+static int read_delay(const struct args *args, struct when *out)
+{
+    if (!args_has(args, "delay")) {
+        return CLI_OK;
+    }
+    if (args_has(args, "at")) {
+        return cli_usage("give --at or --delay, not both");
+    }
+    out->kind = WHEN_DELAY;
+    return args_span(args, "delay", &out->delay_ms) == 0 ? CLI_OK : CLI_USAGE;
+}
+
 static int read_at(const struct args *args, const char *name, struct when *out)
 {
     const char *text = args_text(args, name, NULL);
@@ -186,6 +199,9 @@ static int read_create(struct task_run *run, struct create_request *request)
     }
     if (code == CLI_OK) {
         code = read_at(run->args, "at", &request->when);
+    }
+    if (code == CLI_OK) {
+        code = read_delay(run->args, &request->when);
     }
     if (code == CLI_OK) {
         code = read_key_option(run->args, &request->key);
@@ -463,6 +479,9 @@ static int read_update(struct task_run *run, struct update_request *request)
         code = read_at(run->args, "at", &request->when);
     }
     if (code == CLI_OK) {
+        code = read_delay(run->args, &request->when);
+    }
+    if (code == CLI_OK) {
         code = read_payload(run, &request->payload);
     }
     if (args_has(run->args, "at") && request->when.kind == WHEN_NONE) {
@@ -510,9 +529,13 @@ static int task_update(const struct args *args)
     {                                                                \
         "key", 'k', "KEY", "the task's own key, unique in its queue" \
     }
-#define OPTION_AT                                                                \
-    {                                                                            \
-        "at", 'a', "TIME", "when: +15m, now, 2026-01-02T03:04:05Z (default now)" \
+#define OPTION_AT                                                  \
+    {                                                              \
+        "at", 'a', "TIME", "when: +15m, now, 2026-01-02T03:04:05Z" \
+    }
+#define OPTION_DELAY                                                \
+    {                                                               \
+        "delay", 'd', "SPAN", "how long from now: 15m is --at +15m" \
     }
 #define OPTION_PAYLOAD                                     \
     {                                                      \
@@ -527,6 +550,7 @@ static const struct cli_option CREATE_OPTIONS[] = {
     OPTION_NAMESPACE,
     OPTION_QUEUE,
     OPTION_AT,
+    OPTION_DELAY,
     OPTION_PAYLOAD,
     OPTION_FILE,
     OPTION_KEY,
@@ -537,11 +561,12 @@ static const struct cli_option CREATE_OPTIONS[] = {
 static const struct cli_option NAME_OPTIONS[] = {OPTION_NAMESPACE, OPTION_QUEUE, OPTION_KEY};
 
 static const struct cli_option UPDATE_OPTIONS[] = {
-    OPTION_NAMESPACE, OPTION_QUEUE, OPTION_KEY, OPTION_AT, OPTION_PAYLOAD, OPTION_FILE,
+    OPTION_NAMESPACE, OPTION_QUEUE,   OPTION_KEY,  OPTION_AT,
+    OPTION_DELAY,     OPTION_PAYLOAD, OPTION_FILE,
 };
 
 const struct command TASK_COMMANDS[] = {
-    {"task", "create", "", 0, "Create a task.",
+    {"task", "create", "", 0, "Create a task, due at once unless a time is given.",
      "  foliot task create --queue mail --at +15m --payload '{\"to\":\"a@example.org\"}'\n"
      "  foliot task create -q mail -a 2026-01-02T03:04:05Z -k order-17 -f request.bin\n",
      CREATE_OPTIONS, ARRAY_COUNT(CREATE_OPTIONS), task_create},
