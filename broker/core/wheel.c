@@ -11,9 +11,16 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct wheel_node) <= 24, "an entry of the window must fit 64 bytes");
-_Static_assert(WHEEL_LEVELS *WHEEL_FANOUT_BITS == 64, "levels cover every 64-bit time");
-_Static_assert(WHEEL_SLOTS == 2U << WHEEL_FANOUT_BITS, "a level holds two parent slots");
-_Static_assert(WHEEL_LEVELS <= 32, "used_levels has a bit per level");
+
+const struct wheel_level WHEEL_LEVEL[WHEEL_LEVELS] = {
+    {11, 0, 1, 0, 0},
+    {9, 11, WHEEL_CHAINS, 4096, 4096},
+    {9, 20, WHEEL_CHAINS, 5120, 8192},
+    {9, 29, WHEEL_CHAINS, 6144, 12288},
+    {9, 38, WHEEL_CHAINS, 7168, 16384},
+    {9, 47, WHEEL_CHAINS, 8192, 20480},
+    {8, 56, WHEEL_CHAINS, 9216, 24576},
+};
 
 /* A slot that holds nodes, by its absolute number. */
 struct place {
@@ -33,29 +40,84 @@ static wall_ms time_of(uint64_t tick)
     return (wall_ms)(tick ^ (UINT64_C(1) << 63));
 }
 
-static unsigned shift_of(unsigned level)
+/* Absolute number of the slot of a level that a tick lies in. */
+static uint64_t slot_of(unsigned level, uint64_t tick)
 {
-    return level * WHEEL_FANOUT_BITS;
+    return tick >> WHEEL_LEVEL[level].shift;
 }
 
-static struct list *slot_at(struct wheel *wheel, unsigned level, uint64_t slot)
+/* Absolute number, in the coarser level, of the slot that a slot is a part of. */
+static uint64_t parent_of(unsigned level, uint64_t slot)
 {
-    return &wheel->slots[level][slot % WHEEL_SLOTS];
+    return slot >> WHEEL_LEVEL[level].bits;
+}
+
+/* Slots of a level. */
+static size_t count_of(unsigned level)
+{
+    return (size_t)2 << WHEEL_LEVEL[level].bits;
+}
+
+/* Place of a slot in its level's ring. */
+static size_t ring_of(unsigned level, uint64_t slot)
+{
+    return (size_t)(slot & (count_of(level) - 1));
+}
+
+/* The first list of a slot. */
+static struct list *lists_of(struct wheel *wheel, unsigned level, uint64_t slot)
+{
+    const struct wheel_level *geometry = &WHEEL_LEVEL[level];
+
+    return &wheel->heads[geometry->first_head + ring_of(level, slot) * geometry->chains];
+}
+
+/* Whether a slot holds no node. */
+static bool is_empty(struct wheel *wheel, unsigned level, uint64_t slot)
+{
+    const struct list *lists = lists_of(wheel, level, slot);
+
+    for (unsigned i = 0; i < WHEEL_LEVEL[level].chains; i++) {
+        if (!list_is_empty(&lists[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void mark_used(struct wheel *wheel, unsigned level, uint64_t slot)
 {
-    size_t i = slot % WHEEL_SLOTS;
+    size_t i = ring_of(level, slot);
 
-    wheel->used[level][i / 64] |= UINT64_C(1) << (i % 64);
-    wheel->used_levels |= UINT32_C(1) << level;
+    wheel->used[(WHEEL_LEVEL[level].first_slot + i) / 64] |= UINT64_C(1) << (i % 64);
+    wheel->used_words[level] |= UINT64_C(1) << (i / 64);
 }
 
 static void mark_unused(struct wheel *wheel, unsigned level, uint64_t slot)
 {
-    size_t i = slot % WHEEL_SLOTS;
+    size_t i = ring_of(level, slot);
+    uint64_t *word = &wheel->used[(WHEEL_LEVEL[level].first_slot + i) / 64];
 
-    wheel->used[level][i / 64] &= ~(UINT64_C(1) << (i % 64));
+    *word &= ~(UINT64_C(1) << (i % 64));
+    if (*word == 0) {
+        wheel->used_words[level] &= ~(UINT64_C(1) << (i / 64));
+    }
+}
+
+/* Which list of a slot a due time belongs to; round times must not all choose the same. */
+static size_t chain_of(unsigned level, uint64_t tick)
+{
+    return level == 0 ? 0 : (size_t)((tick * UINT64_C(0x9e3779b97f4a7c15)) >> 62) % WHEEL_CHAINS;
+}
+
+/* Add a node at the end of its list in the slot of a level that its due time lies in. */
+static void put(struct wheel *wheel, unsigned level, struct wheel_node *node)
+{
+    uint64_t tick = tick_of(node->due_ms);
+    uint64_t slot = slot_of(level, tick);
+
+    list_add(lists_of(wheel, level, slot) + chain_of(level, tick), &node->link);
+    mark_used(wheel, level, slot);
 }
 
 /* Highest slot of the coarser level that has been split into this one. */
@@ -64,38 +126,37 @@ static uint64_t parents_split(const struct wheel *wheel, unsigned level)
     return level + 1 < WHEEL_LEVELS ? wheel->split[level + 1] : 0;
 }
 
-/* Offset of the first set bit at or behind `from`, cyclically; false if there is none. */
-static bool first_bit(const uint64_t *words, size_t from, size_t *offset)
+/* The used bits of 64 words, from the word `from` on, cyclically among the level's words. */
+static uint64_t turn(uint64_t words, size_t from, size_t count)
 {
-    for (size_t i = 0; i <= WHEEL_WORDS; i++) { // The word of `from` is seen twice: both its ends.
-        size_t at = (from / 64 + i) % WHEEL_WORDS;
-        uint64_t word = words[at];
+    uint64_t behind = words >> from;
+    uint64_t before = from == 0 ? 0 : words << (count - from);
 
-        if (i == 0) {
-            word &= UINT64_MAX << (from % 64);
-        }
-        if (word != 0) {
-            size_t bit = at * 64 + (size_t)__builtin_ctzll(word);
-
-            *offset = (bit - from) % WHEEL_SLOTS;
-            return true;
-        }
-    }
-    return false;
+    return count == 64 ? behind | before : (behind | before) & ((UINT64_C(1) << count) - 1);
 }
 
-/* The first used slot of a level; all of them lie behind split[level]. */
+/*
+ * The first used slot of a level; all of them lie behind split[level]. The word of the first slot
+ * is looked at once: bits in it before that slot are never set, as the slots in use end where a
+ * parent slot ends.
+ */
 static bool first_used(const struct wheel *wheel, unsigned level, struct place *place)
 {
     uint64_t from = wheel->split[level] + 1;
-    size_t offset;
+    size_t word_count = count_of(level) / 64;
+    size_t base = WHEEL_LEVEL[level].first_slot / 64;
+    size_t word = ring_of(level, from) / 64;
+    uint64_t words = turn(wheel->used_words[level], word, word_count);
+    size_t bit;
 
-    if (!first_bit(wheel->used[level], from % WHEEL_SLOTS, &offset)) {
+    if (words == 0) {
         return false;
     }
+    word = (word + (size_t)__builtin_ctzll(words)) % word_count;
+    bit = word * 64 + (size_t)__builtin_ctzll(wheel->used[base + word]);
     place->level = level;
-    place->slot = from + offset;
-    place->start = place->slot << shift_of(level);
+    place->slot = from + ((bit - (size_t)from) & (count_of(level) - 1));
+    place->start = place->slot << WHEEL_LEVEL[level].shift;
     return true;
 }
 
@@ -103,18 +164,15 @@ static bool first_used(const struct wheel *wheel, unsigned level, struct place *
  * The used slot that starts first in time. Of slots that start together the coarsest comes first,
  * since it may hold nodes of the finer ones' times.
  */
-static bool next_used(struct wheel *wheel, struct place *next)
+static bool next_used(const struct wheel *wheel, struct place *next)
 {
     bool has_next = false;
 
     *next = (struct place){0, 0, UINT64_MAX};
-    for (uint32_t rest = wheel->used_levels; rest != 0; rest &= rest - 1) {
-        unsigned level = (unsigned)__builtin_ctz(rest);
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         struct place place;
 
-        if (!first_used(wheel, level, &place)) {
-            wheel->used_levels &= ~(UINT32_C(1) << level);
-        } else if (place.start <= next->start) {
+        if (first_used(wheel, level, &place) && place.start <= next->start) {
             *next = place;
             has_next = true;
         }
@@ -126,7 +184,7 @@ static bool next_used(struct wheel *wheel, struct place *next)
 static void reach(struct wheel *wheel, uint64_t tick)
 {
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        uint64_t slot = tick >> shift_of(level);
+        uint64_t slot = slot_of(level, tick);
 
         if (wheel->split[level] >= slot) {
             break; // Coarser levels are at least as far, by invariant 3.
@@ -135,33 +193,43 @@ static void reach(struct wheel *wheel, uint64_t tick)
     }
 }
 
+/* Move the first node of a list into the finer level, and have the next one fetched from memory. */
+static void move_first(struct wheel *wheel, unsigned level, struct list *list)
+{
+    struct wheel_node *node = LIST_ENTRY(list->next, struct wheel_node, link);
+
+    list->next = node->link.next; // The back link is set right when the walk ends.
+    __builtin_prefetch(list->next);
+    put(wheel, level - 1, node);
+}
+
 /*
- * Move nodes of the slot behind split[level] into the finer level, at most `budget`. An emptied
- * slot counts as split. Returns the nodes moved.
+ * Move nodes of the slot behind split[level] into the finer level, at most `budget`, from its lists
+ * in turn. An emptied slot counts as split. Returns the nodes moved.
  */
 static uint32_t split_next(struct wheel *wheel, unsigned level, uint32_t budget)
 {
     uint64_t slot = wheel->split[level] + 1;
-    struct list *from = slot_at(wheel, level, slot);
+    struct list *lists = lists_of(wheel, level, slot);
     uint32_t moved = 0;
+    unsigned idle = 0; // Lists in a row that were found empty.
 
-    REQUIRE(level >= 1 && slot >> WHEEL_FANOUT_BITS <= parents_split(wheel, level));
-    for (struct list *link = list_first(from); link != NULL; link = list_first(from)) {
-        struct wheel_node *node = LIST_ENTRY(link, struct wheel_node, link);
-        uint64_t finer;
-
-        if (moved == budget) {
-            return moved;
+    REQUIRE(level >= 1 && parent_of(level, slot) <= parents_split(wheel, level));
+    for (unsigned i = 0; moved < budget && idle < WHEEL_CHAINS; i = (i + 1) % WHEEL_CHAINS) {
+        idle++;
+        if (!list_is_empty(&lists[i])) {
+            move_first(wheel, level, &lists[i]);
+            moved++;
+            idle = 0;
         }
-        __builtin_prefetch(link->next);
-        list_del(link);
-        finer = tick_of(node->due_ms) >> shift_of(level - 1);
-        list_add(slot_at(wheel, level - 1, finer), &node->link);
-        mark_used(wheel, level - 1, finer);
-        moved++;
     }
-    mark_unused(wheel, level, slot);
-    wheel->split[level] = slot;
+    for (unsigned i = 0; i < WHEEL_CHAINS; i++) {
+        lists[i].next->previous = &lists[i];
+    }
+    if (is_empty(wheel, level, slot)) {
+        mark_unused(wheel, level, slot);
+        wheel->split[level] = slot;
+    }
     return moved;
 }
 
@@ -171,15 +239,15 @@ static uint32_t split_next(struct wheel *wheel, unsigned level, uint32_t budget)
  */
 static void pass_parents(struct wheel *wheel, const struct place *place)
 {
-    uint64_t slot = place->slot >> WHEEL_FANOUT_BITS;
+    uint64_t slot = parent_of(place->level, place->slot);
 
     for (unsigned level = place->level + 1; level < WHEEL_LEVELS; level++) {
         if (wheel->split[level] >= slot) {
             return;
         }
-        REQUIRE(list_is_empty(slot_at(wheel, level, slot)));
+        REQUIRE(is_empty(wheel, level, slot));
         wheel->split[level] = slot;
-        slot >>= WHEEL_FANOUT_BITS;
+        slot = parent_of(level, slot);
     }
 }
 
@@ -192,10 +260,10 @@ static void split_ahead(struct wheel *wheel, uint32_t budget)
     unsigned level = 1;
 
     while (level < WHEEL_LEVELS) {
-        uint64_t running = wheel->split[0] >> shift_of(level);
+        uint64_t running = slot_of(level, wheel->split[0]);
         uint64_t next = wheel->split[level] + 1;
 
-        if (next > running + 1 || next >> WHEEL_FANOUT_BITS > parents_split(wheel, level)) {
+        if (next > running + 1 || parent_of(level, next) > parents_split(wheel, level)) {
             level++;
             continue;
         }
@@ -211,18 +279,18 @@ static void split_ahead(struct wheel *wheel, uint32_t budget)
 static void make_ready(struct wheel *wheel, uint64_t tick)
 {
     reach(wheel, tick);
-    list_move_all(&wheel->fresh, slot_at(wheel, 0, tick));
+    list_move_all(&wheel->fresh, lists_of(wheel, 0, tick));
     mark_unused(wheel, 0, tick);
 }
 
 void wheel_init(struct wheel *wheel, wall_ms now)
 {
     memset(wheel, 0, sizeof(*wheel));
+    for (size_t i = 0; i < WHEEL_HEADS; i++) {
+        list_init(&wheel->heads[i]);
+    }
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        for (size_t i = 0; i < WHEEL_SLOTS; i++) {
-            list_init(&wheel->slots[level][i]);
-        }
-        wheel->split[level] = tick_of(now) >> shift_of(level);
+        wheel->split[level] = slot_of(level, tick_of(now));
     }
     list_init(&wheel->fresh);
     list_init(&wheel->late);
@@ -251,35 +319,51 @@ void wheel_add(struct wheel *wheel, struct wheel_node *node, wall_ms due_ms)
         list_add(&wheel->fresh, &node->link);
         return;
     }
-    while (level + 1 < WHEEL_LEVELS && tick >> shift_of(level + 1) > wheel->split[level + 1]) {
+    while (level + 1 < WHEEL_LEVELS && slot_of(level + 1, tick) > wheel->split[level + 1]) {
         level++;
     }
-    list_add(slot_at(wheel, level, tick >> shift_of(level)), &node->link);
-    mark_used(wheel, level, tick >> shift_of(level));
+    put(wheel, level, node);
+}
+
+/* The list at the head of which `head` is has lost its last node. */
+static void list_emptied(struct wheel *wheel, const struct list *head)
+{
+    size_t offset = (uintptr_t)head - (uintptr_t)wheel->heads;
+    size_t i = offset / sizeof(struct list);
+    unsigned level = WHEEL_LEVELS - 1;
+    uint64_t slot;
+
+    if (offset >= sizeof(wheel->heads)) {
+        return; // A lane.
+    }
+    while (WHEEL_LEVEL[level].first_head > i) {
+        level--;
+    }
+    slot = (i - WHEEL_LEVEL[level].first_head) / WHEEL_LEVEL[level].chains;
+    if (is_empty(wheel, level, slot)) {
+        mark_unused(wheel, level, slot);
+    }
 }
 
 void wheel_del(struct wheel *wheel, struct wheel_node *node)
 {
-    struct list *head = node->link.next;
-    size_t offset = (uintptr_t)head - (uintptr_t)wheel->slots;
+    struct list *next = node->link.next;
+    bool is_last = next == node->link.previous; // Alone with the head of its list.
 
     if (!wheel_has(node)) {
         return;
     }
     REQUIRE(wheel->count > 0);
-    // A node with one neighbour is alone with the head of its slot or lane.
-    if (head == node->link.previous && offset < sizeof(wheel->slots)) {
-        size_t i = offset / sizeof(struct list);
-
-        mark_unused(wheel, (unsigned)(i / WHEEL_SLOTS), i % WHEEL_SLOTS);
-    }
     list_del(&node->link);
     wheel->count--;
+    if (is_last) {
+        list_emptied(wheel, next);
+    }
 }
 
 bool wheel_advance(struct wheel *wheel, wall_ms now, uint32_t budget)
 {
-    uint64_t target = tick_of(time_max(now, wheel_now(wheel)));
+    uint64_t target = tick_of(now);
     struct place next;
 
     REQUIRE(budget >= 1);
@@ -336,7 +420,7 @@ wall_ms wheel_next_wake(const struct wheel *wheel)
             continue;
         }
         // A slot above the finest level is split while its predecessor runs.
-        start = level == 0 ? place.start : (place.slot - 1) << shift_of(level);
+        start = level == 0 ? place.start : (place.slot - 1) << WHEEL_LEVEL[level].shift;
         wake = start < wake ? start : wake;
     }
     return time_of(wake > reached ? wake : reached);

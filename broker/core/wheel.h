@@ -6,9 +6,9 @@
  * per call, so that a million timers on one slot or one boundary never make a long turn. It knows
  * nothing of tasks.
  *
- * How: 8 levels of 256 slots, each kept twice, for the parent slot that runs and for the next one.
- * A slot is split into the finer level while its parent's predecessor still runs, so that a big
- * split is paid in small parts ahead of its time and unrelated timers do not wait for it. See
+ * How: 7 levels of slots, each kept twice, for the parent slot that runs and for the next one. A
+ * slot is split into the finer level while its parent's predecessor still runs, so that a big split
+ * is paid in small parts ahead of its time and unrelated timers do not wait for it. See
  * docs/internals/wheel.md.
  */
 #ifndef FOLIOT_BROKER_CORE_WHEEL_H
@@ -22,10 +22,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WHEEL_LEVELS      8U   /* of 8 bits each: the whole 64-bit range, no overflow list */
-#define WHEEL_FANOUT_BITS 8U   /* 256 ms of lead for the split that matters most */
-#define WHEEL_SLOTS       512U /* per level: 256 of the running parent, 256 of the next one */
-#define WHEEL_WORDS       (WHEEL_SLOTS / 64U)
+/*
+ * Bits of the levels: 11, 9, 9, 9, 9, 9, 8, the whole 64-bit range, so that there is no overflow
+ * list. Level 0 has slots of 1 ms and spans 2 s, level 1 spans 17 min, level 2 spans 6 days.
+ */
+#define WHEEL_LEVELS 7U
+#define WHEEL_SLOTS  9728U  /* of all levels: twice 2^bits each */
+#define WHEEL_CHAINS 4U     /* lists of a slot above level 0, see struct wheel */
+#define WHEEL_HEADS  26624U /* lists of all slots */
 
 /* A timer: 24 bytes inside its owner's struct. The owner does not touch the fields. */
 struct wheel_node {
@@ -34,35 +38,50 @@ struct wheel_node {
 };
 
 /*
- * With tick(t) the order-preserving map of the signed range to unsigned, and slot_L(t) =
- * tick(t) >> 8·L:
+ * With tick(t) the order-preserving map of the signed range to unsigned, and slot_L(t) = tick(t) in
+ * units of a slot of level L:
  *
  * 1. split[0] is the tick the wheel has reached; every node due at or before it is in a ready lane,
  *    every other one is in a slot.
  * 2. slot_L(reached) ≤ split[L] ≤ slot_L(reached) + 1: at level L all slots up to split[L] have
  *    been split into finer ones and are empty.
- * 3. split[L] >> 8 ≤ split[L + 1]: a slot is split only after its parent.
+ * 3. The parent of slot split[L] is at most split[L + 1]: a slot is split only after its parent.
  * 4. A node lies in the finest level L with slot_L+1(due) ≤ split[L + 1], or, while that parent is
  *    being split, still in the parent; in both cases in order of adding among equal due times.
- * 5. A bit of `used` is set if and only if its slot holds a node.
+ * 5. A bit of `used` is set if and only if its slot holds a node; a bit of `used_words` if and only
+ *    if its word of `used` is not 0.
  * 6. count is the number of nodes in slots and lanes.
+ *
+ * A slot above level 0 is several lists, chosen by due time, so that a split can wait for several
+ * nodes from memory at a time; equal due times share a list and keep their order.
  */
 struct wheel {
-    struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
-    uint64_t used[WHEEL_LEVELS][WHEEL_WORDS]; /* bit per slot that holds a node */
-    uint64_t split[WHEEL_LEVELS];             /* absolute slot numbers, see 1 to 3 */
-    uint32_t used_levels;                     /* bit per level that may hold a node */
-    struct list fresh;                        /* became due since the last round */
-    struct list late;                         /* became due before and was not taken then */
-    size_t count;                             /* nodes in the wheel */
-    bool is_behind;                           /* the last advance ran out of budget */
-    bool took_late;                           /* the last node taken was a late one */
+    struct list heads[WHEEL_HEADS];    /* level 0 first */
+    uint64_t used[WHEEL_SLOTS / 64U];  /* bit per slot */
+    uint64_t used_words[WHEEL_LEVELS]; /* bit per word of the level's part of `used` */
+    uint64_t split[WHEEL_LEVELS];      /* absolute slot numbers, see 1 to 3 */
+    struct list fresh;                 /* became due since the last round */
+    struct list late;                  /* became due before and was not taken then */
+    size_t count;                      /* nodes in the wheel */
+    bool is_behind;                    /* the last advance ran out of budget */
+    bool took_late;                    /* the last node taken was a late one */
 };
+
+/* Where a level's slots lie. */
+struct wheel_level {
+    unsigned bits;     /* of the slot number within its parent */
+    unsigned shift;    /* a slot is 2^shift ms */
+    unsigned chains;   /* lists of a slot */
+    size_t first_slot; /* index of its first slot among all slots, as in wheel.used */
+    size_t first_head; /* index of its first list in wheel.heads */
+};
+
+extern const struct wheel_level WHEEL_LEVEL[WHEEL_LEVELS];
 
 /*
  * Start empty at a time.
  *
- * shape: the struct is large (66 KiB): initialise it in place.
+ * shape: the struct is large (418 KiB): initialise it in place.
  * units: wall-clock milliseconds here and below; any clock does, as long as it is always the same.
  */
 void wheel_init(struct wheel *wheel, wall_ms now);
@@ -115,8 +134,8 @@ MUST_USE struct wheel_node *wheel_take(struct wheel *wheel);
  *
  * result: WALL_NEVER if the wheel is empty; a time that is not after the last one if ready timers
  *         or unfinished splits wait.
- * note:   exact for timers less than 256 ms away. For others it may be early, to split ahead, at
- *         most once per level a timer still has to pass; never late.
+ * note:   exact for timers less than 2 s away. For others it may be early, to split ahead, at most
+ *         once per level a timer still has to pass; never late.
  */
 wall_ms wheel_next_wake(const struct wheel *wheel);
 

@@ -14,12 +14,17 @@ static uint64_t tick_of(wall_ms time)
 /* Slot number of a tick at a level; everything is in slot 0 of the level above the coarsest. */
 static uint64_t slot_of(uint64_t tick, unsigned level)
 {
-    return level < WHEEL_LEVELS ? tick >> (level * WHEEL_FANOUT_BITS) : 0;
+    return level < WHEEL_LEVELS ? tick >> WHEEL_LEVEL[level].shift : 0;
 }
 
 static uint64_t split_of(const struct wheel *wheel, unsigned level)
 {
     return level < WHEEL_LEVELS ? wheel->split[level] : 0;
+}
+
+static size_t count_of(unsigned level)
+{
+    return (size_t)2 << WHEEL_LEVEL[level].bits;
 }
 
 static const struct wheel_node *node_of(const struct list *link)
@@ -36,7 +41,7 @@ static const char *check_levels(const struct wheel *wheel)
         if (wheel->split[level] < running || wheel->split[level] - running > 1) {
             return "2: a level is split too far or not far enough";
         }
-        if (wheel->split[level] >> WHEEL_FANOUT_BITS > split_of(wheel, level + 1)) {
+        if (wheel->split[level] >> WHEEL_LEVEL[level].bits > split_of(wheel, level + 1)) {
             return "3: a slot was split before its parent";
         }
     }
@@ -46,7 +51,7 @@ static const char *check_levels(const struct wheel *wheel)
 /* Is the node where invariant 4 has it? */
 static bool is_in_place(const struct wheel *wheel, uint64_t tick, unsigned level, size_t i)
 {
-    if (tick <= wheel->split[0] || slot_of(tick, level) % WHEEL_SLOTS != i) {
+    if (tick <= wheel->split[0] || slot_of(tick, level) % count_of(level) != i) {
         return false;
     }
     if (slot_of(tick, level) <= wheel->split[level]) {
@@ -56,18 +61,10 @@ static bool is_in_place(const struct wheel *wheel, uint64_t tick, unsigned level
     return slot_of(tick, level + 1) <= split_of(wheel, level + 1) + (level + 1 < WHEEL_LEVELS);
 }
 
-static const char *check_slot(const struct wheel *wheel, unsigned level, size_t i, size_t *count)
+static const char *check_list(const struct wheel *wheel, unsigned level, size_t i,
+                              const struct list *list, size_t *count)
 {
-    const struct list *slot = &wheel->slots[level][i];
-    bool is_used = (wheel->used[level][i / 64] >> (i % 64) & 1) != 0;
-
-    if (is_used == list_is_empty(slot)) {
-        return "5: the bit of a slot does not say whether it is used";
-    }
-    if (is_used && (wheel->used_levels >> level & 1) == 0) {
-        return "5: the bit of a level says that it is empty";
-    }
-    for (const struct list *link = slot->next; link != slot; link = link->next) {
+    for (const struct list *link = list->next; link != list; link = link->next) {
         if (link->next->previous != link) {
             return "a list is torn";
         }
@@ -77,6 +74,27 @@ static const char *check_slot(const struct wheel *wheel, unsigned level, size_t 
         (*count)++;
     }
     return NULL;
+}
+
+/* The i-th slot of a level. */
+static const char *check_slot(const struct wheel *wheel, unsigned level, size_t i, size_t *count)
+{
+    const struct wheel_level *geometry = &WHEEL_LEVEL[level];
+    const struct list *lists = &wheel->heads[geometry->first_head + i * geometry->chains];
+    uint64_t word = wheel->used[(geometry->first_slot + i) / 64];
+    size_t before = *count;
+    const char *broken = NULL;
+
+    for (unsigned k = 0; broken == NULL && k < geometry->chains; k++) {
+        broken = check_list(wheel, level, i, &lists[k], count);
+    }
+    if (broken == NULL && (word >> i % 64 & 1) != (*count > before)) {
+        broken = "5: the bit of a slot does not say whether it is used";
+    }
+    if (broken == NULL && (wheel->used_words[level] >> i / 64 & 1) != (word != 0)) {
+        broken = "5: the bit of a word does not say whether it has bits";
+    }
+    return broken;
 }
 
 static const char *check_lane(const struct wheel *wheel, const struct list *lane, size_t *count)
@@ -96,7 +114,7 @@ const char *wheel_check(const struct wheel *wheel)
     const char *broken = check_levels(wheel);
 
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        for (size_t i = 0; broken == NULL && i < WHEEL_SLOTS; i++) {
+        for (size_t i = 0; broken == NULL && i < count_of(level); i++) {
             broken = check_slot(wheel, level, i, &count);
         }
     }
@@ -116,13 +134,11 @@ wall_ms wheel_check_earliest(const struct wheel *wheel)
 {
     wall_ms earliest = WALL_NEVER;
 
-    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        for (size_t i = 0; i < WHEEL_SLOTS; i++) {
-            const struct list *slot = &wheel->slots[level][i];
+    for (size_t i = 0; i < WHEEL_HEADS; i++) {
+        const struct list *head = &wheel->heads[i];
 
-            for (const struct list *link = slot->next; link != slot; link = link->next) {
-                earliest = time_min(earliest, node_of(link)->due_ms);
-            }
+        for (const struct list *link = head->next; link != head; link = link->next) {
+            earliest = time_min(earliest, node_of(link)->due_ms);
         }
     }
     return earliest;
