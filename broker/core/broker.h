@@ -68,6 +68,15 @@ void broker_on_queues(struct broker *broker, const struct now *now, const struct
 void broker_on_outcome(struct broker *broker, const struct now *now, struct attempt *attempt);
 
 /*
+ * Another broker tells how an attempt of one of our shards ended that it had begun as their owner.
+ *
+ * errors: ERR_FENCED: not our shard; ERR_UNAVAILABLE: not yet, tell it again; ERR_NOT_FOUND: not
+ * the live claim, of no use any more.
+ */
+MUST_USE int broker_on_report(struct broker *broker, const struct now *now,
+                              const struct report *report);
+
+/*
  * Store and coordinator callbacks come without `now`; the edge sets the turn's time before it
  * delivers them. Every broker_on_… does the same by itself.
  *

@@ -71,11 +71,40 @@ static void group_leave(struct broker *broker, uint32_t database, struct group *
     }
 }
 
+/* The target's words; bytes, may hold anything. */
+static struct slice flight_error(const struct flight *flight)
+{
+    return (struct slice){(const uint8_t *)flight->error, flight->error_len};
+}
+
+/* An outcome that we cannot record because the shard has gone: its owner may want to know. */
+static void report(struct broker *broker, const struct flight *flight)
+{
+    struct outbound *outbound = broker->env.outbound;
+    enum shard_state state = broker->shards[flight->attempt.shard].state;
+    struct report report = {.id = flight->attempt.id,
+                            .shard = flight->attempt.shard,
+                            .attempt = flight->attempt.attempt,
+                            .outcome = flight->attempt.outcome,
+                            .retry_after_ms = flight->attempt.retry_after_ms,
+                            .deadline_ms = flight->attempt.deadline_ms,
+                            .error_text = flight_error(flight)};
+
+    if (outbound->report != NULL && flight->is_started && flight->is_ended &&
+        report.outcome != OUTCOME_UNKNOWN && report.outcome != OUTCOME_NOT_STARTED &&
+        (state == SHARD_IDLE || state == SHARD_RELEASING)) {
+        outbound->report(outbound, &report);
+    }
+}
+
 void flight_end(struct broker *broker, struct flight *flight, bool known)
 {
     struct queue_state *queue = map_find(&broker->queue_index, flight->attempt.queue);
 
     REQUIRE(queue != NULL && queue->flights > 0 && flight->entry == NULL);
+    if (!known) {
+        report(broker, flight);
+    }
     queue->flights--;
     group_leave(broker, flight->attempt.database, flight->group, known);
     mem_free(flight->block);
@@ -123,6 +152,37 @@ void claim_clear_adrift(struct shard *shard)
             flight_check(shard->broker, over[i]);
         }
     } while (count == ARRAY_COUNT(over));
+}
+
+struct flight *claim_adopt(struct shard *shard, struct entry *entry, const struct report *report)
+{
+    struct broker *broker = shard->broker;
+    struct queue_state *queue = entry_queue(broker, entry);
+    struct flight *flight = pool_take(&broker->flights);
+
+    if (flight == NULL) {
+        return NULL;
+    }
+    flight->error = mem_copy(report->error_text.data, report->error_text.len);
+    flight->error_len = flight->error == NULL ? 0 : (uint32_t)report->error_text.len;
+    flight->block = entry->body.block;
+    flight->entry = entry;
+    flight->is_started = true;
+    flight->is_ended = true;
+    flight->attempt.id = report->id;
+    flight->attempt.shard = shard->id;
+    flight->attempt.database = shard->database;
+    flight->attempt.queue = queue->queue.id;
+    flight->attempt.attempt = report->attempt;
+    flight->attempt.deadline_ms = report->deadline_ms;
+    flight->attempt.outcome = report->outcome;
+    flight->attempt.retry_after_ms = report->retry_after_ms;
+    entry_unlink(shard, entry);
+    entry->body.flight = flight;
+    entry->flying = 1;
+    queue->flights++;
+    entry_move(entry, ENTRY_RUNNING);
+    return flight;
 }
 
 void claim_land(struct broker *broker, struct entry *entry, bool known)
@@ -264,12 +324,6 @@ void claim_withdraw(struct shard *shard, struct entry *entry)
     flight->is_ended = true;
     flight->attempt.outcome = OUTCOME_NOT_STARTED;
     claim_settle(shard, entry);
-}
-
-/* The target's words; bytes, may hold anything. */
-static struct slice flight_error(const struct flight *flight)
-{
-    return (struct slice){(const uint8_t *)flight->error, flight->error_len};
 }
 
 static void settle_as_dead(struct broker *broker, const struct shard *shard,

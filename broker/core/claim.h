@@ -62,6 +62,11 @@ void claim_withdraw(struct shard *shard, struct entry *entry);
 void claim_settled(struct shard *shard, struct entry *entry, struct flight *flight,
                    const struct store_op *op, int result);
 
+/* A flight for an attempt that another broker began, ended as its report says. NULL: no memory.
+ * shape: HELD, not touched. The entry is RUNNING afterwards. */
+MUST_USE struct flight *claim_adopt(struct shard *shard, struct entry *entry,
+                                    const struct report *report);
+
 /* Give the block back to the entry and end its flight. `known`: as in flight_end(). */
 void claim_land(struct broker *broker, struct entry *entry, bool known);
 

@@ -275,3 +275,29 @@ void broker_on_outcome(struct broker *broker, const struct now *now, struct atte
     }
     // Else a call's write is in flight; when it is known, it looks at the outcome.
 }
+
+int broker_on_report(struct broker *broker, const struct now *now, const struct report *report)
+{
+    struct shard *shard = &broker->shards[report->shard];
+    struct entry *entry;
+
+    broker_set_now(broker, now);
+    if (shard->state == SHARD_ACQUIRING || shard->state == SHARD_BUMPING ||
+        shard->state == SHARD_LOADING || (shard->state == SHARD_ACTIVE && !shard->is_loaded)) {
+        return ERR_UNAVAILABLE;
+    }
+    if (shard->state != SHARD_ACTIVE) {
+        return ERR_FENCED;
+    }
+    entry = entry_find(shard, report->id.seq);
+    if (entry == NULL || entry->state != ENTRY_HELD || entry->slot != report->id.slot ||
+        entry->attempt + 1 != report->attempt) {
+        return ERR_NOT_FOUND;
+    }
+    if ((entry->flags & ENTRY_TOUCHED) != 0 || claim_adopt(shard, entry, report) == NULL) {
+        return ERR_UNAVAILABLE;
+    }
+    tell(broker, "report", shard, report->id.seq, report->attempt, report->outcome);
+    dispatch_ended(shard, entry);
+    return 0;
+}

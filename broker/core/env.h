@@ -69,10 +69,25 @@ struct attempt {
     struct slice error_text; /* RETRY, DEAD: borrowed during broker_on_outcome() */
 };
 
-/* How attempts leave. start: 0, and broker_on_outcome() follows exactly once, later, never inside;
- * ERR_FULL: no room now, nothing will follow. */
+/* How an attempt ended, told to whoever owns its shard by now. */
+struct report {
+    struct task_id id;
+    uint32_t shard;
+    uint32_t attempt;
+    enum outcome outcome;    /* DONE, RETRY, DEAD or OBSOLETE */
+    span_ms retry_after_ms;  /* as in struct attempt */
+    wall_ms deadline_ms;     /* of the claim: of no use after it */
+    struct slice error_text; /* borrowed for the call */
+};
+
+/* How attempts leave. */
 struct outbound {
+    /* 0, and broker_on_outcome() follows exactly once, later, never inside; ERR_FULL: no room now,
+     * nothing will follow. */
     int (*start)(struct outbound *outbound, struct attempt *attempt);
+    /* The shard has gone to another broker while the attempt ran: tell its owner, who hears it by
+     * broker_on_report(). Best effort; NULL: the owner waits for the deadline instead. */
+    void (*report)(struct outbound *outbound, const struct report *report);
 };
 
 /* Seen by tests and by the log: what happened, in which shard, to which task. */

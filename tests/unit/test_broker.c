@@ -31,6 +31,7 @@ struct rig {
     wall_ms seen_at[ATTEMPTS_MAX];
     size_t seen_count;
     size_t answered;
+    size_t reports;
     int64_t generation;
     struct member self;
 };
@@ -53,6 +54,12 @@ static int rig_start(struct outbound *outbound, struct attempt *attempt)
     rig->seen_at[rig->seen_count] = ms_floor(rig->now.database[0].lower_us);
     rig->seen_count++;
     return 0;
+}
+
+static void rig_report(struct outbound *outbound, const struct report *report)
+{
+    cr_assert_eq(report->outcome, OUTCOME_DONE);
+    CONTAINER_OF(outbound, struct rig, outbound)->reports++;
 }
 
 static void rig_set_time(struct rig *rig, wall_ms ms)
@@ -114,6 +121,7 @@ static void rig_open(struct rig *rig)
     rig->store = store_mem_client(rig->mem, &client);
     rig->coord.submit = rig_submit;
     rig->outbound.start = rig_start;
+    rig->outbound.report = rig_report;
     list_init(&rig->requests);
     env.coord = &rig->coord;
     env.store = rig->store;
@@ -457,5 +465,46 @@ Test(broker, drain_releases_all_and_gives_unstarted_claims_back)
     cr_assert(broker_is_drained(rig.broker));
     cr_assert_eq(rig.seen_count, 0);
     cr_assert_eq(store_mem_row(rig.mem, 1, call.found)->attempt, 1, "the claim is over");
+    rig_close(&rig);
+}
+
+Test(broker, the_outcome_of_a_shard_that_has_gone_is_reported_to_its_owner)
+{
+    static struct rig rig;
+    struct call call;
+
+    rig_open(&rig);
+    call = create_call(&rig, 1, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    broker_drain(rig.broker, &rig.now);
+    rig_pass(&rig, 50);
+    cr_assert(!broker_is_drained(rig.broker), "an attempt of ours runs");
+    end(&rig, 0, OUTCOME_DONE);
+    cr_assert_eq(rig.reports, 1);
+    cr_assert(broker_is_drained(rig.broker));
+    rig_close(&rig);
+}
+
+Test(broker, a_reported_outcome_counts_for_the_live_claim_only)
+{
+    static struct rig rig;
+    struct report report = {.outcome = OUTCOME_DONE, .attempt = 2};
+    struct call call;
+
+    rig_open(&rig);
+    call = create_call(&rig, 1, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    end(&rig, 0, OUTCOME_UNKNOWN);
+    report.id = call.found;
+    report.shard = call.shard;
+    report.deadline_ms = rig.seen[0].deadline_ms;
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    report.attempt = 1;
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), 0);
+    rig_pass(&rig, 5);
+    cr_assert_eq(store_mem_row_count(rig.mem, call.shard), 0);
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
     rig_close(&rig);
 }
