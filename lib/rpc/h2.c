@@ -521,6 +521,11 @@ void h2_consume_connection(struct h2 *h2, size_t len)
     note_error(h2, nghttp2_session_consume_connection(h2->session, len));
 }
 
+void h2_grant_connection(struct h2 *h2, size_t len)
+{
+    note_error(h2, nghttp2_submit_window_update(h2->session, NGHTTP2_FLAG_NONE, 0, (int32_t)len));
+}
+
 size_t h2_credit_left(const struct h2 *h2)
 {
     int32_t window = nghttp2_session_get_effective_local_window_size(h2->session);

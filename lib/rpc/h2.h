@@ -144,6 +144,9 @@ void h2_ping(struct h2 *h2, const uint8_t *opaque);
 void h2_consume_stream(struct h2 *h2, int32_t id, size_t len);
 void h2_consume_connection(struct h2 *h2, size_t len);
 
+/* As h2_consume_connection, but told to the peer at once instead of when half a window is free. */
+void h2_grant_connection(struct h2 *h2, size_t len);
+
 /* Bytes that the peer may still send on the connection. */
 size_t h2_credit_left(const struct h2 *h2);
 

@@ -102,18 +102,13 @@ void rpc_session_flush(struct rpc_session *session)
     }
 }
 
-static void return_credit(struct rpc_session *session, struct rpc_call *call)
+void rpc_session_release(struct rpc_session *session, struct rpc_call *call)
 {
     if (call->held_bytes > 0) {
         h2_consume_connection(session->h2, call->held_bytes);
         call->held_bytes = 0;
         rpc_session_flush(session);
     }
-}
-
-void rpc_session_release(struct rpc_session *session, struct rpc_call *call)
-{
-    return_credit(session, call);
     session->buffered_bytes -= call->buffered_bytes;
     session->serving->stats.buffered_bytes -= call->buffered_bytes;
     call->buffered_bytes = 0;
@@ -306,20 +301,30 @@ static void on_fields_end(void *ctx, void *stream, bool is_end)
     }
 }
 
-/* The newest call that still collects its request, or NULL. */
-static struct rpc_call *newest_receiving(struct rpc_session *session)
+/* The newest call that still collects its request and holds credit, or NULL. */
+static struct rpc_call *newest_holding(struct rpc_session *session)
 {
     struct list *last = session->calls.previous;
 
     while (last != &session->calls) {
         struct rpc_call *call = LIST_ENTRY(last, struct rpc_call, node);
 
-        if (call->is_receiving && call->buffered_bytes > 0) {
+        if (call->is_receiving && call->held_bytes > 0) {
             return call;
         }
         last = last->previous;
     }
     return NULL;
+}
+
+/* Return a call's credit at once: the library waits until half a window has gathered. */
+static void grant(struct rpc_session *session, struct rpc_call *call)
+{
+    if (call->held_bytes > 0) {
+        h2_grant_connection(session->h2, call->held_bytes);
+        call->held_bytes = 0;
+        rpc_session_flush(session);
+    }
 }
 
 /*
@@ -338,12 +343,17 @@ static void make_progress(struct rpc_session *session)
         }
     }
     if (session->buffered_bytes > SESSION_BUFFERED_MAX) {
-        rpc_call_refuse(newest_receiving(session), RPC_RESOURCE_EXHAUSTED,
-                        "too many incomplete requests on this connection");
+        struct rpc_call *call = newest_holding(session);
+
+        if (call != NULL) {
+            grant(session, call);
+            rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED,
+                            "too many incomplete requests on this connection");
+        }
         return;
     }
     list_foreach (node, &session->calls) {
-        return_credit(session, LIST_ENTRY(node, struct rpc_call, node));
+        grant(session, LIST_ENTRY(node, struct rpc_call, node));
     }
 }
 
