@@ -6,6 +6,7 @@
  */
 #include "coordinator/coord_zk_link_parts.h"
 
+#include "coordinator/coord_zk_hosts.h"
 #include "coordinator/zk_body.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
@@ -15,8 +16,9 @@
 #include <string.h>
 #include <zookeeper/zookeeper.h>
 
-/* The library looks names up again at most this often, not in every pass of its loop (Z-14). */
-#define RESOLUTION_DELAY_MS 10000
+/* The library has nothing to look up: it gets addresses. Without this it would ask the resolver
+ * for each of them in every pass of its loop (Z-14). */
+#define RESOLUTION_NEVER (-1)
 
 /* Codes of the library as ours. */
 static int reply_code(int rc)
@@ -272,6 +274,19 @@ bool zk_link_take_log(char *out, size_t size)
     return len > 0;
 }
 
+static void make_handle(struct zk_link *link)
+{
+    if (zk_hosts_resolve(link->hosts, &link->addresses) != 0) {
+        return;
+    }
+    zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+    link->handle = zookeeper_init2(link->addresses, on_watcher, (int)link->session_timeout_ms, NULL,
+                                   link, ZOO_NO_LOG_CLIENTENV, on_log);
+    if (link->handle != NULL) {
+        (void)zoo_set_servers_resolution_delay(link->handle, RESOLUTION_NEVER);
+    }
+}
+
 void *zk_library_open(void *ctx)
 {
     struct zk_link *link = ctx;
@@ -280,11 +295,22 @@ void *zk_library_open(void *ctx)
     // Inherited by the library's threads: signals are for the loop's thread.
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
-    zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
-    link->handle = zookeeper_init2(link->hosts, on_watcher, (int)link->session_timeout_ms, NULL,
-                                   link, ZOO_NO_LOG_CLIENTENV, on_log);
-    if (link->handle != NULL) {
-        (void)zoo_set_servers_resolution_delay(link->handle, RESOLUTION_DELAY_MS);
+    make_handle(link);
+    REQUIRE(mailbox_send(link->mailbox, &link->helper_message.node) == 0);
+    return NULL;
+}
+
+void *zk_library_resolve(void *ctx)
+{
+    struct zk_link *link = ctx;
+    char *addresses;
+
+    if (zk_hosts_resolve(link->hosts, &addresses) == 0) {
+        if (strcmp(addresses, link->addresses) != 0) {
+            (void)zoo_set_servers(link->handle, addresses);
+        }
+        mem_free(link->addresses);
+        link->addresses = addresses;
     }
     REQUIRE(mailbox_send(link->mailbox, &link->helper_message.node) == 0);
     return NULL;

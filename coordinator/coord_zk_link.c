@@ -20,6 +20,9 @@
 /* Until the next try to start a thread for the close. */
 #define CLOSE_RETRY_MS 100
 
+/* While disconnected, names are looked up again this often: servers may have moved. */
+#define RESOLVE_DELAY_MS 5000
+
 /* ---- events on the loop ---- */
 
 static void die(struct zk_link *link, const char *why)
@@ -64,6 +67,7 @@ static void on_session(struct zk_link *link, const struct zk_session *session)
     case SESSION_AWAY:
         if (link->is_connected) {
             link->is_connected = false;
+            loop_timer_start_in(&link->resolve_timer, RESOLVE_DELAY_MS);
             link->events.on_away(link->events.ctx);
         }
         return;
@@ -74,6 +78,7 @@ static void on_session(struct zk_link *link, const struct zk_session *session)
             return;
         }
         link->is_connected = true;
+        loop_timer_stop(&link->resolve_timer);
         link->events.on_connected(link->events.ctx, session->id, session->timeout_ms);
         return;
     }
@@ -167,6 +172,7 @@ static void end(void *ctx)
     }
     loop_timer_stop(&link->drain_timer);
     REQUIRE(pthread_mutex_destroy(&link->latch_lock) == 0);
+    mem_free(link->addresses);
     mem_free(link->hosts);
     mem_free(link);
     close_cb(close_ctx);
@@ -176,7 +182,9 @@ static void end_session(struct zk_link *link)
 {
     link->state = LINK_CLOSING;
     loop_timer_stop(&link->drain_timer);
-    if (link->handle == NULL) {
+    if (link->is_resolving) {
+        link->is_end_wanted = true;
+    } else if (link->handle == NULL) {
         loop_post(link->loop, &link->end_task);
     } else if (start_helper(link, MESSAGE_CLOSED, zk_library_close) != 0) {
         loop_timer_start_in(&link->drain_timer, CLOSE_RETRY_MS);
@@ -189,9 +197,35 @@ static void on_drain_timer(struct loop_timer *timer, void *ctx)
     end_session(ctx);
 }
 
+static void on_resolve_timer(struct loop_timer *timer, void *ctx)
+{
+    struct zk_link *link = ctx;
+
+    (void)timer;
+    if (link->state != LINK_OPEN || link->is_connected) {
+        return;
+    }
+    link->is_resolving = start_helper(link, MESSAGE_RESOLVED, zk_library_resolve) == 0;
+    if (!link->is_resolving) {
+        loop_timer_start_in(&link->resolve_timer, RESOLVE_DELAY_MS);
+    }
+}
+
+static void on_resolved(struct zk_link *link)
+{
+    REQUIRE(pthread_join(link->helper, NULL) == 0);
+    link->is_resolving = false;
+    if (link->is_end_wanted) {
+        end_session(link);
+    } else if (link->state == LINK_OPEN && !link->is_connected) {
+        loop_timer_start_in(&link->resolve_timer, RESOLVE_DELAY_MS);
+    }
+}
+
 static void drain(struct zk_link *link)
 {
     link->state = LINK_DRAINING;
+    loop_timer_stop(&link->resolve_timer);
     if (link->pending_count == 0 || link->handle == NULL) {
         end_session(link);
         return;
@@ -206,10 +240,11 @@ static void on_opened(struct zk_link *link)
 
     REQUIRE(pthread_join(link->helper, NULL) == 0);
     if (link->handle == NULL && !link->is_close_wanted) {
-        die(link, "cannot make a handle: a server's name does not resolve, or the list is not "
+        die(link, "cannot make a handle: no server's name resolves, or the list is not "
                   "host:port,host:port");
     } else {
         link->state = LINK_OPEN;
+        loop_timer_start_in(&link->resolve_timer, RESOLVE_DELAY_MS);
     }
     link->completed_us = loop_now_us(link->loop);
     if (link->is_close_wanted) {
@@ -243,6 +278,9 @@ static void on_message(struct mailbox_node *node, void *ctx)
     case MESSAGE_OPENED:
         on_opened(link);
         return;
+    case MESSAGE_RESOLVED:
+        on_resolved(link);
+        return;
     case MESSAGE_CLOSED:
         REQUIRE(pthread_join(link->helper, NULL) == 0);
         link->handle = NULL;
@@ -270,6 +308,7 @@ static struct zk_link *link_new(const struct zk_link_options *options)
     list_init(&link->pending);
     list_init(&link->deferred);
     loop_timer_init(&link->drain_timer, link->loop, on_drain_timer, link);
+    loop_timer_init(&link->resolve_timer, link->loop, on_resolve_timer, link);
     loop_task_init(&link->end_task, end, link);
     link->missed_message.kind = MESSAGE_MISSED;
     REQUIRE(pthread_mutex_init(&link->latch_lock, NULL) == 0);

@@ -24,6 +24,7 @@ enum zk_message_kind {
     MESSAGE_WATCH,     /* struct zk_event */
     MESSAGE_MISSED,    /* the link's spare: events could not be sent */
     MESSAGE_OPENED,    /* the helper thread is done */
+    MESSAGE_RESOLVED,  /* the helper thread is done */
     MESSAGE_CLOSED     /* the helper thread is done */
 };
 
@@ -82,6 +83,8 @@ struct zk_link {
     bool is_close_wanted;    /* closed while it was being opened */
     bool is_connected;       /* as last told to the owner */
     bool is_missed_early;    /* events were missed before MESSAGE_OPENED */
+    bool is_resolving;       /* the helper thread looks names up again */
+    bool is_end_wanted;      /* the session is to be ended once it is done */
     struct _zhandle *handle; /* NULL: not made; the helper thread's while one runs */
     struct list pending;     /* calls in flight */
     uint32_t pending_count;
@@ -93,11 +96,13 @@ struct zk_link {
     zk_link_close_cb close_cb;
     void *close_ctx;
     struct loop_timer drain_timer;
+    struct loop_timer resolve_timer; /* while disconnected */
     struct loop_task end_task;
     struct mailbox *mailbox;
     pthread_t helper;
     struct zk_message helper_message;
     char *hosts;
+    char *addresses; /* what the hosts resolved to; the helper thread's while one runs */
     /* shared with the library's threads */
     atomic_int event_count;           /* events in the mailbox */
     atomic_bool is_missed_sent;       /* the spare is in the mailbox */
@@ -108,6 +113,10 @@ struct zk_link {
 
 /* Make the handle, on the helper thread; then MESSAGE_OPENED. */
 void *zk_library_open(void *ctx);
+
+/* Look the names up again and tell the library if their addresses have changed, on the helper
+ * thread; then MESSAGE_RESOLVED. */
+void *zk_library_resolve(void *link);
 
 /* End the session, on the helper thread; then MESSAGE_CLOSED. */
 void *zk_library_close(void *ctx);
