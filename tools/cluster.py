@@ -161,8 +161,16 @@ class Cluster:
         for line in text.splitlines():
             name, _, value = line.removeprefix("export ").partition("=")
             env[name] = value.strip("'\"")
-        self.pg = [env["FOLIOT_TEST_PG" + (str(i) if i else "")] for i in range(self.databases)]
+        self.pg = [self.create_database(env["FOLIOT_TEST_PG" + (str(i) if i else "")])
+                   for i in range(self.databases)]
         self.zk = env["FOLIOT_TEST_ZK"]
+
+    @staticmethod
+    def create_database(conninfo):
+        """A database that the brokers' role owns; its conninfo."""
+        subprocess.run(["psql", "-qX", "-d", conninfo, "-c", "CREATE DATABASE foliot"], check=True,
+                       capture_output=True)
+        return f"{conninfo} dbname=foliot"
 
     def server(self, *words):
         """tools/servers WORD DIR …, for example server("kill-pg")."""
