@@ -123,7 +123,8 @@ struct store_batch {
     struct list link; /* the store's while in flight */
     uint32_t database;
     struct store_op *ops;
-    size_t op_count;                   /* ≤ BATCH_OP_COUNT_MAX; may be 0 if rows are dropped */
+    size_t op_count;                   /* ≤ BATCH_OP_COUNT_MAX; may be 0 if rows are dropped; the
+                                          bytes of all operations together ≤ BATCH_BYTES_MAX */
     struct claim_row claim_row;        /* name of the claim row, if any op is a STORE_CLAIM */
     const struct claim_row *drop_rows; /* claim rows to delete */
     size_t drop_count;

@@ -358,7 +358,7 @@ static int client_write(struct store *store, struct store_batch *batch)
 {
     const struct mem_tables *tables = &client_of(store)->mem->tables;
 
-    if (batch->op_count > BATCH_OP_COUNT_MAX) {
+    if (batch->op_count > BATCH_OP_COUNT_MAX || batch_byte_count(batch) > BATCH_BYTES_MAX) {
         return ERR_TOO_LARGE;
     }
     if (batch->database >= tables->database_count) {

@@ -49,6 +49,10 @@
 /* Operations of one write: bounds the time that a commit holds its locks, and memory. */
 #define BATCH_OP_COUNT_MAX 2048
 
+/* Payloads, keys and error texts of one write together: bounds what waits in a connection. The
+ * largest batch with inline payloads fits; longer payloads mean smaller batches. */
+#define BATCH_BYTES_MAX (8 * 1024 * 1024)
+
 /* Rows of one slice of due times: a page is read, decoded and put away in a few milliseconds. */
 #define SLICE_ROW_COUNT_MAX 2000
 
@@ -84,6 +88,10 @@ _Static_assert(SHARD_COUNT_MAX <= SLOT_COUNT, "a shard has at least one slot");
 _Static_assert(PAYLOAD_INLINE_BYTES_MAX <= PAYLOAD_BYTES_MAX, "inline payloads are payloads");
 _Static_assert(CLAIM_LEAD_MS_MIN <= CLAIM_LEAD_MS_MAX, "the lead has a range");
 _Static_assert(CLAIM_LEAD_MS_MAX < START_BY_MS, "a claim made ahead can still start");
+_Static_assert(BATCH_BYTES_MAX >= PAYLOAD_BYTES_MAX + KEY_BYTES_MAX + ERROR_TEXT_BYTES_MAX,
+               "any one operation fits a batch");
+_Static_assert(BATCH_BYTES_MAX >= BATCH_OP_COUNT_MAX * (PAYLOAD_INLINE_BYTES_MAX + KEY_BYTES_MAX),
+               "a full batch of inline payloads fits");
 _Static_assert(BATCH_OP_COUNT_MAX >= 2, "a near create is an insert and its claim");
 
 #endif

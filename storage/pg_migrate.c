@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schema steps, one blocking connection, one deadline. Every wait is a poll with what is left of
+ * it.
+ */
+#include "storage/pg_migrate.h"
+
+#include "storage/pg_schema.h"
+
+#include "lib/base/buf.h"
+#include "lib/base/err.h"
+#include "lib/base/limits.h"
+#include "lib/io/clock.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVER_VERSION_MIN 150000
+
+/* Any constant: brokers that migrate the same database take turns on it. */
+#define LOCK_KEY "8027411502369182821"
+
+struct migration {
+    const struct pg_migrate_options *options;
+    PGconn *link;
+    boot_us deadline;
+    char *errmsg;
+    size_t errmsg_size;
+};
+
+PRINTF_LIKE(3, 4)
+static int fail(const struct migration *m, int code, const char *format, ...)
+{
+    va_list args;
+    size_t len;
+
+    va_start(args, format);
+    (void)vsnprintf(m->errmsg, m->errmsg_size, format, args);
+    va_end(args);
+    // libpq's messages end with a line feed.
+    for (len = strlen(m->errmsg); len > 0 && m->errmsg[len - 1] == '\n'; len--) {
+        m->errmsg[len - 1] = '\0';
+    }
+    return code;
+}
+
+/* Wait for the socket; false when the limit has passed. */
+static bool await(const struct migration *m, short events)
+{
+    struct pollfd wait = {.fd = PQsocket(m->link), .events = events};
+    int64_t left_ms = ms_ceil(m->deadline - clock_boot_us());
+
+    return left_ms > 0 && poll(&wait, 1, (int)time_min(left_ms, 60000)) > 0;
+}
+
+static int connect_once(struct migration *m)
+{
+    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+    m->link = PQconnectStart(m->options->conninfo);
+    if (m->link == NULL) {
+        return fail(m, ERR_NO_MEMORY, "out of memory");
+    }
+    if (PQstatus(m->link) == CONNECTION_BAD) {
+        return fail(m, ERR_INVALID, "cannot connect: %s", PQerrorMessage(m->link));
+    }
+    while (status != PGRES_POLLING_OK) {
+        if (!await(m, status == PGRES_POLLING_READING ? POLLIN : POLLOUT)) {
+            return fail(m, ERR_UNAVAILABLE, "cannot connect within the time limit");
+        }
+        status = PQconnectPoll(m->link);
+        if (status == PGRES_POLLING_FAILED) {
+            return fail(m, ERR_UNAVAILABLE, "cannot connect: %s", PQerrorMessage(m->link));
+        }
+    }
+    if (PQserverVersion(m->link) < SERVER_VERSION_MIN) {
+        return fail(m, ERR_UNSUPPORTED, "server version %d is too old: 15 or newer is needed",
+                    PQserverVersion(m->link));
+    }
+    return 0;
+}
+
+/* Next result, waiting for it; NULL at the end or when the limit has passed. */
+static PGresult *next_result(const struct migration *m)
+{
+    while (PQisBusy(m->link)) {
+        if (!await(m, POLLIN) || PQconsumeInput(m->link) == 0) {
+            return NULL;
+        }
+    }
+    return PQgetResult(m->link);
+}
+
+/*
+ * Run one command; the first value of its last row goes to `value`, which may be NULL.
+ *
+ * shape: parameters are texts; SQL without parameters may hold several statements.
+ */
+static int run(const struct migration *m, const char *sql, int count, const char *const *values,
+               char *value, size_t value_size)
+{
+    int sent = count == 0 ? PQsendQuery(m->link, sql)
+                          : PQsendQueryParams(m->link, sql, count, NULL, values, NULL, NULL, 0);
+    PGresult *result;
+    int code = 0;
+
+    if (value != NULL) {
+        value[0] = '\0';
+    }
+    if (sent == 0) {
+        return fail(m, ERR_UNAVAILABLE, "connection lost: %s", PQerrorMessage(m->link));
+    }
+    while ((result = next_result(m)) != NULL) {
+        ExecStatusType status = PQresultStatus(result);
+
+        if (status == PGRES_TUPLES_OK && value != NULL && PQntuples(result) > 0) {
+            (void)snprintf(value, value_size, "%s", PQgetvalue(result, 0, 0));
+        } else if (status == PGRES_FATAL_ERROR) {
+            code = fail(m, ERR_IO, "%s", PQresultErrorMessage(result));
+        }
+        PQclear(result);
+    }
+    if (PQstatus(m->link) == CONNECTION_BAD || PQisBusy(m->link)) {
+        return fail(m, ERR_UNAVAILABLE, "no answer within the time limit");
+    }
+    return code;
+}
+
+static int run_plain(const struct migration *m, const char *sql)
+{
+    return run(m, sql, 0, NULL, NULL, 0);
+}
+
+/* The settings that the steps read, for the transaction that runs one. */
+static int give_settings(const struct migration *m)
+{
+    static const char sql[] = "SELECT set_config('foliot.cluster_id', $1, true),"
+                              " set_config('foliot.shard_count', $2, true),"
+                              " set_config('foliot.shards', $3, true),"
+                              " set_config('client_min_messages', 'warning', true)";
+    const struct pg_migrate_options *options = m->options;
+    struct buf shards;
+    char shard_count[16];
+    const char *values[3] = {options->cluster_id, shard_count, NULL};
+    int code;
+
+    (void)snprintf(shard_count, sizeof(shard_count), "%" PRIu32, options->shard_count);
+    buf_init(&shards, SHARD_COUNT_MAX * (size_t)8);
+    for (uint32_t i = 0; i < options->shard_count; i++) {
+        if (options->database_of == NULL || options->database_of[i] == options->database) {
+            (void)buf_printf(&shards, buf_len(&shards) == 0 ? "%" PRIu32 : ",%" PRIu32, i);
+        }
+    }
+    values[2] = buf_text(&shards);
+    code = run(m, sql, 3, values, NULL, 0);
+    buf_fini(&shards);
+    return code;
+}
+
+static int note_step(const struct migration *m, const char *step, const struct embedded_file *file)
+{
+    const char *values[3] = {step, file->name, (const char *)file->bytes};
+
+    return run(m,
+               "INSERT INTO foliot_data.migration (step, name, checksum)"
+               " VALUES ($1::integer, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))",
+               3, values, NULL, 0);
+}
+
+static int apply_step(const struct migration *m, const char *step, const struct embedded_file *file)
+{
+    char reason[512];
+    int code = run_plain(m, "BEGIN");
+
+    if (code == 0) {
+        code = give_settings(m);
+    }
+    if (code == 0) {
+        code = run_plain(m, (const char *)file->bytes);
+    }
+    if (code == 0) {
+        code = note_step(m, step, file);
+    }
+    if (code == 0) {
+        code = run_plain(m, "COMMIT");
+    }
+    if (code == ERR_IO) {
+        (void)snprintf(reason, sizeof(reason), "%s", m->errmsg);
+        return fail(m, ERR_IO, "schema step %s failed: %s", file->name, reason);
+    }
+    return code;
+}
+
+/* Apply a step, or check that the one that was applied is ours. */
+static int take_step(const struct migration *m, size_t number, const struct embedded_file *file)
+{
+    char step[24];
+    char verdict[32];
+    const char *values[2] = {step, (const char *)file->bytes};
+    int code;
+
+    (void)snprintf(step, sizeof(step), "%zu", number);
+    code = run(m,
+               "SELECT checksum = encode(sha256(convert_to($2, 'UTF8')), 'hex')"
+               " FROM foliot_data.migration WHERE step = $1::integer",
+               2, values, verdict, sizeof(verdict));
+    if (code != 0) {
+        return code;
+    }
+    if (verdict[0] == '\0') {
+        return apply_step(m, step, file);
+    }
+    if (verdict[0] != 't') {
+        return fail(m, ERR_CONFLICT,
+                    "schema step %s in the database differs from this program's: was the database"
+                    " made by another build?",
+                    file->name);
+    }
+    return 0;
+}
+
+/* A database that a newer program has worked on is left alone. */
+static int check_steps(const struct migration *m)
+{
+    char newest[32];
+    int code = run(m, "SELECT coalesce(max(step), 0) FROM foliot_data.migration", 0, NULL, newest,
+                   sizeof(newest));
+
+    if (code == 0 && strtoul(newest, NULL, 10) > schema_pg_file_count) {
+        return fail(m, ERR_CONFLICT,
+                    "the database has schema step %s, this program knows %zu: use a newer program",
+                    newest, schema_pg_file_count);
+    }
+    return code;
+}
+
+static int check_cluster(const struct migration *m)
+{
+    char found[128];
+    char wanted[128];
+    int code = run(m, "SELECT id || ' with ' || shard_count || ' shards' FROM foliot_data.cluster",
+                   0, NULL, found, sizeof(found));
+
+    (void)snprintf(wanted, sizeof(wanted), "%s with %" PRIu32 " shards", m->options->cluster_id,
+                   m->options->shard_count);
+    if (code == 0 && strcmp(found, wanted) != 0) {
+        return fail(m, ERR_CONFLICT, "the database belongs to cluster %s, not to %s", found,
+                    wanted);
+    }
+    return code;
+}
+
+static int migrate(struct migration *m)
+{
+    int code = connect_once(m);
+
+    if (code == 0) {
+        // Freed when the connection ends, whatever happens.
+        code = run_plain(m, "SELECT pg_advisory_lock(" LOCK_KEY ")");
+    }
+    if (code == 0) {
+        code = run_plain(m, "SET client_min_messages = warning;"
+                            "CREATE SCHEMA IF NOT EXISTS foliot;"
+                            "CREATE SCHEMA IF NOT EXISTS foliot_data;"
+                            "CREATE TABLE IF NOT EXISTS foliot_data.migration ("
+                            " step integer PRIMARY KEY, name text NOT NULL,"
+                            " checksum text NOT NULL,"
+                            " applied timestamptz NOT NULL DEFAULT clock_timestamp())");
+    }
+    if (code == 0) {
+        code = check_steps(m);
+    }
+    for (size_t i = 0; code == 0 && i < schema_pg_file_count; i++) {
+        code = take_step(m, i + 1, &schema_pg_files[i]);
+        if (code == 0 && i == 0) {
+            // Before anything else is made in somebody else's database.
+            code = check_cluster(m);
+        }
+    }
+    return code;
+}
+
+int pg_migrate(const struct pg_migrate_options *options, char *errmsg, size_t errmsg_size)
+{
+    span_ms limit_ms = options->limit_ms == 0 ? PG_MIGRATE_MS_DEFAULT : options->limit_ms;
+    struct migration m = {
+        .options = options,
+        .deadline = clock_boot_us() + limit_ms * US_PER_MS,
+        .errmsg = errmsg,
+        .errmsg_size = errmsg_size,
+    };
+    int code;
+
+    errmsg[0] = '\0';
+    code = migrate(&m);
+    PQfinish(m.link);
+    return code;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schema steps of a PostgreSQL database: ordered, each applied once in a transaction of its own,
+ * with a checksum that is verified against the program's on every start. Several brokers may start
+ * at once: an advisory lock lets one of them work while the others wait. Blocks the caller, with a
+ * deadline of its own: for start-up only.
+ */
+#ifndef FOLIOT_STORAGE_PG_MIGRATE_H
+#define FOLIOT_STORAGE_PG_MIGRATE_H
+
+#include "lib/base/attr.h"
+#include "lib/base/instant.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct pg_migrate_options {
+    const char *conninfo;
+    const char *cluster_id;     /* ≤ 63 bytes; a database of another cluster is refused */
+    uint32_t shard_count;       /* of the cluster */
+    const uint8_t *database_of; /* shard → database, as in struct cluster; NULL: all in this one */
+    uint32_t database;          /* which of them this one is */
+    span_ms limit_ms;           /* for everything together; 0: PG_MIGRATE_MS_DEFAULT */
+};
+
+/* Creating 128 tables with their indexes takes about a second; others wait for it in line. */
+#define PG_MIGRATE_MS_DEFAULT 60000
+
+/*
+ * Bring a database up to date and check that it is ours.
+ *
+ * errors: ERR_UNAVAILABLE (no connection, or the limit has passed: try again), ERR_CONFLICT (of
+ *         another cluster, other shards, a step that differs from ours, or a newer schema),
+ *         ERR_UNSUPPORTED (server older than 15), ERR_INVALID (conninfo), ERR_IO (a step failed).
+ *         errmsg then says what and what to do.
+ */
+MUST_USE int pg_migrate(const struct pg_migrate_options *options, char *errmsg, size_t errmsg_size);
+
+#endif

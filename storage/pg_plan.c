@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Order, groups and columns of a batch.
+ */
+#include "storage/pg_plan.h"
+
+#include "lib/base/check.h"
+
+#include <stdlib.h>
+
+static enum pg_stmt stmt_of(const struct store_op *op)
+{
+    switch (op->kind) {
+    case STORE_INSERT:
+        return op->task.key.len > 0 ? PG_STMT_INSERT_KEYED : PG_STMT_INSERT;
+    case STORE_DELETE:
+        return PG_STMT_DELETE;
+    case STORE_DEAD:
+        return PG_STMT_DEAD;
+    case STORE_CHANGE:
+        return op->set_payload ? PG_STMT_CHANGE_PAYLOAD : PG_STMT_CHANGE;
+    case STORE_CLAIM:
+        return op->raise_attempt ? PG_STMT_CHANGE : PG_STMT_CHECK;
+    }
+    UNREACHABLE();
+}
+
+static int compare(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_slots(const void *left, const void *right)
+{
+    const struct pg_slot *a = left;
+    const struct pg_slot *b = right;
+    int order = compare(a->stmt, b->stmt);
+
+    order = order != 0 ? order : compare(a->shard, b->shard);
+    order = order != 0 ? order : compare(a->epoch, b->epoch);
+    return order != 0 ? order : compare(a->seq, b->seq);
+}
+
+static int compare_fences(const void *left, const void *right)
+{
+    const struct pg_fence *a = left;
+    const struct pg_fence *b = right;
+    int order = compare(a->shard, b->shard);
+
+    return order != 0 ? order : compare(a->epoch, b->epoch);
+}
+
+const struct pg_slot *pg_plan_find(const struct pg_plan *plan, const struct pg_slot *wanted)
+{
+    return bsearch(wanted, plan->slots, plan->slot_count, sizeof(plan->slots[0]), compare_slots);
+}
+
+/* Find the insert of each claim's own task, and take such claims out: nothing is to be looked up.
+ */
+static void pair_claims(struct pg_plan *plan)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < plan->slot_count; i++) {
+        struct pg_slot wanted = plan->slots[i];
+        const struct pg_slot *insert = NULL;
+
+        if (plan->batch->ops[wanted.op].kind == STORE_CLAIM) {
+            wanted.stmt = PG_STMT_INSERT;
+            insert = pg_plan_find(plan, &wanted);
+            if (insert == NULL) {
+                wanted.stmt = PG_STMT_INSERT_KEYED;
+                insert = pg_plan_find(plan, &wanted);
+            }
+        }
+        if (insert != NULL) {
+            plan->insert_of[plan->slots[i].op] = insert->op;
+        }
+        if (insert == NULL || plan->slots[i].stmt != PG_STMT_CHECK) {
+            // Inserts come first, so what is searched has its place already.
+            plan->slots[kept++] = plan->slots[i];
+        }
+    }
+    plan->slot_count = kept;
+}
+
+static void list_fences(struct pg_plan *plan)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < plan->slot_count; i++) {
+        const struct pg_slot *slot = &plan->slots[i];
+
+        if (kept == 0 || slot->shard != plan->fences[kept - 1].shard ||
+            slot->epoch != plan->fences[kept - 1].epoch) {
+            plan->fences[kept++] = (struct pg_fence){slot->shard, slot->epoch};
+        }
+    }
+    qsort(plan->fences, kept, sizeof(plan->fences[0]), compare_fences);
+    plan->fence_count = 0;
+    for (size_t i = 0; i < kept; i++) {
+        if (i == 0 || compare_fences(&plan->fences[i], &plan->fences[plan->fence_count - 1]) != 0) {
+            plan->fences[plan->fence_count++] = plan->fences[i];
+        }
+    }
+}
+
+void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const uint8_t *database_of,
+                  uint32_t database)
+{
+    plan->batch = batch;
+    plan->slot_count = 0;
+    plan->claim_count = 0;
+    for (size_t i = 0; i < batch->op_count; i++) {
+        const struct store_op *op = &batch->ops[i];
+
+        plan->insert_of[i] = PG_NO_OP;
+        plan->claim_count += op->kind == STORE_CLAIM;
+        // Epoch 0 is how a shard's row begins: nobody's.
+        if (database_of[op->shard] != database || op->epoch <= 0) {
+            continue;
+        }
+        plan->slots[plan->slot_count++] = (struct pg_slot){
+            .stmt = stmt_of(op),
+            .shard = op->shard,
+            .epoch = op->epoch,
+            .seq = op->task.id.seq,
+            .op = (uint32_t)i,
+        };
+    }
+    qsort(plan->slots, plan->slot_count, sizeof(plan->slots[0]), compare_slots);
+    list_fences(plan);
+    if (plan->claim_count > 0) {
+        pair_claims(plan);
+    }
+}
+
+struct pg_group pg_plan_group(const struct pg_plan *plan, size_t first, size_t end)
+{
+    const struct pg_slot *head = &plan->slots[first];
+    size_t next = first + 1;
+
+    while (next < end && plan->slots[next].stmt == head->stmt &&
+           plan->slots[next].shard == head->shard && plan->slots[next].epoch == head->epoch) {
+        next++;
+    }
+    return (struct pg_group){first, next - first};
+}
+
+/* --- columns ---------------------------------------------------------------------------------- */
+
+static int64_t get_seq(const struct store_op *op)
+{
+    return op->task.id.seq;
+}
+
+static int64_t get_slot(const struct store_op *op)
+{
+    return op->task.id.slot;
+}
+
+static int64_t get_shard(const struct store_op *op)
+{
+    return op->shard;
+}
+
+static int64_t get_due(const struct store_op *op)
+{
+    return op->task.due_ms;
+}
+
+static int64_t get_created(const struct store_op *op)
+{
+    return op->task.created_ms;
+}
+
+static int64_t get_queue(const struct store_op *op)
+{
+    return op->task.queue;
+}
+
+static int64_t get_task_attempt(const struct store_op *op)
+{
+    return op->task.attempt;
+}
+
+static int64_t get_failures(const struct store_op *op)
+{
+    return op->task.failures;
+}
+
+static int64_t get_unknowns(const struct store_op *op)
+{
+    return op->task.unknowns;
+}
+
+/* What the row must be: attempt and slot in one number. */
+static int64_t get_expected(const struct store_op *op)
+{
+    return (int64_t)op->expected_attempt << 12 | op->task.id.slot;
+}
+
+static int64_t get_key_until(const struct store_op *op)
+{
+    return op->key_until_ms;
+}
+
+static int64_t get_attempt(const struct store_op *op)
+{
+    return op->attempt;
+}
+
+/* row.attempt after a change, or after a claim that ends the one before it. */
+static int64_t get_new_attempt(const struct store_op *op)
+{
+    return op->kind == STORE_CLAIM ? (int64_t)op->attempt - 1 : op->attempt;
+}
+
+static int64_t get_new_due(const struct store_op *op)
+{
+    return op->kind == STORE_CHANGE && op->set_due ? op->task.due_ms : PG_DUE_UNCHANGED;
+}
+
+static int64_t get_new_failures(const struct store_op *op)
+{
+    return op->kind == STORE_CHANGE && op->set_counts ? (int64_t)op->task.failures
+                                                      : PG_COUNT_UNCHANGED;
+}
+
+static int64_t get_new_unknowns(const struct store_op *op)
+{
+    return op->kind == STORE_CHANGE && op->set_counts ? (int64_t)op->task.unknowns
+                                                      : PG_COUNT_UNCHANGED;
+}
+
+static int64_t get_now(const struct store_op *op)
+{
+    return op->now_ms;
+}
+
+static int64_t get_replaces(const struct store_op *op)
+{
+    return op->key_replaces.seq;
+}
+
+static struct slice get_payload(const struct store_op *op)
+{
+    return op->task.payload;
+}
+
+static struct slice get_key(const struct store_op *op)
+{
+    return op->task.key;
+}
+
+static struct slice get_error(const struct store_op *op)
+{
+    return op->error_text;
+}
+
+#define NUMBER(type, get)            \
+    {                                \
+        PG_TYPE_INT##type, get, NULL \
+    }
+#define BYTES(get)               \
+    {                            \
+        PG_TYPE_BYTEA, NULL, get \
+    }
+
+static const struct pg_column insert_columns[] = {
+    NUMBER(8, get_seq),      NUMBER(8, get_due),          NUMBER(8, get_created),
+    NUMBER(4, get_queue),    NUMBER(4, get_task_attempt), NUMBER(4, get_failures),
+    NUMBER(4, get_unknowns), NUMBER(2, get_slot),         BYTES(get_payload),
+    BYTES(get_key), // last: only with a key
+};
+
+static const struct pg_column dead_columns[] = {
+    NUMBER(8, get_seq),     NUMBER(8, get_expected), NUMBER(8, get_key_until), // as for delete
+    NUMBER(4, get_attempt), NUMBER(4, get_failures), NUMBER(8, get_now),       BYTES(get_error),
+};
+
+static const struct pg_column change_columns[] = {
+    NUMBER(8, get_seq),     NUMBER(8, get_expected),     NUMBER(4, get_new_attempt),
+    NUMBER(8, get_new_due), NUMBER(4, get_new_failures), NUMBER(4, get_new_unknowns),
+    BYTES(get_payload), // last: only with a payload
+};
+
+static const struct pg_column key_columns[] = {
+    NUMBER(4, get_shard), NUMBER(4, get_queue), BYTES(get_key),          NUMBER(8, get_seq),
+    NUMBER(2, get_slot),  NUMBER(8, get_now),   NUMBER(8, get_replaces),
+};
+
+const struct pg_column *pg_plan_columns(enum pg_stmt stmt, size_t *count)
+{
+    const struct pg_stmt_info *info = pg_stmt_info(stmt);
+    const struct pg_column *columns;
+
+    // Every parameter but the epoch, or the two of the fence, is a column.
+    *count = (size_t)info->param_count - (stmt == PG_STMT_KEYS ? 2 : 1);
+    if (stmt == PG_STMT_INSERT || stmt == PG_STMT_INSERT_KEYED) {
+        columns = insert_columns;
+    } else if (stmt == PG_STMT_DELETE || stmt == PG_STMT_DEAD) {
+        columns = dead_columns;
+    } else if (stmt == PG_STMT_KEYS) {
+        columns = key_columns;
+    } else {
+        columns = change_columns;
+    }
+    return columns;
+}
+
+void pg_plan_fill(const struct pg_plan *plan, const struct pg_column *column,
+                  const struct pg_group *group, struct pg_array *out)
+{
+    pg_array_start(out, column->element);
+    for (size_t i = group->first; i < group->first + group->count; i++) {
+        const struct store_op *op = &plan->batch->ops[plan->slots[i].op];
+
+        if (column->number != NULL) {
+            pg_array_add_int(out, column->number(op));
+        } else {
+            pg_array_add_bytes(out, column->bytes(op));
+        }
+    }
+}

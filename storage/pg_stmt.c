@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The statements.
+ */
+#include "storage/pg_stmt.h"
+
+#include "storage/pg_array.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BYTEA  PG_TYPE_BYTEA
+#define TEXT   PG_TYPE_TEXT
+#define I4     PG_TYPE_INT4
+#define I8     PG_TYPE_INT8
+#define BYTEAS PG_TYPE_BYTEA_ARRAY
+#define I2S    PG_TYPE_INT2_ARRAY
+#define I4S    PG_TYPE_INT4_ARRAY
+#define I8S    PG_TYPE_INT8_ARRAY
+
+/* The row of a task is the one that the operation expects: $3 is attempt · 4096 + slot. */
+#define MATCHES                                      \
+    "EXISTS (SELECT FROM mine) AND t.seq = ANY ($2)" \
+    " AND (t.attempt::bigint << 12 | t.slot) = ($3)[" AT "]"
+#define AT "width_bucket(t.seq, $2)"
+
+/* End the keys of deleted tasks, where they still name them. */
+#define FREED                                                                              \
+    "freed AS (UPDATE foliot_data.key k SET until_ms = ($4)[width_bucket(k.seq, $2)]"      \
+    " WHERE k.ctid = ANY (ARRAY(SELECT (SELECT h.ctid FROM foliot_data.key h"              \
+    "  WHERE h.shard = {shard} AND h.queue = g.queue AND h.key = g.key AND h.seq = g.seq)" \
+    " FROM gone g WHERE g.key IS NOT NULL)))"
+
+#define COLUMNS "seq, due_ms, created_ms, queue, attempt, failures, unknowns, slot, payload"
+
+/* Rows of a read: the payload only if it is short, its length always. */
+#define ROW "t.seq, t.due_ms, t.created_ms, t.queue, t.attempt, t.failures, t.unknowns, t.slot"
+#define SHORT_PAYLOAD \
+    "CASE WHEN octet_length(t.payload) <= 1024 THEN t.payload END, octet_length(t.payload), t.key"
+#define WHOLE_PAYLOAD "t.payload, octet_length(t.payload), t.key"
+
+#define QUEUE                                                                                \
+    "target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms, key_memory_ms," \
+    " retry_initial_ms, retry_max_ms, retry_age_max_ms, retry_multiplier_permille,"          \
+    " retry_jitter_permille, retry_failures_max, retry_unknowns_max"
+#define QUEUE_VALUES "$3, $4, $5::integer::boolean, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15"
+#define QUEUE_TYPES  TEXT, TEXT, TEXT, I4, I4, I4, I8, I8, I8, I8, I8, I4, I4, I4, I4
+
+static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
+    [PG_STMT_INSERT] =
+        {"insert",
+         "{mine} INSERT INTO {task} (" COLUMNS ") SELECT * FROM unnest($2::bigint[],"
+         " $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[],"
+         " $8::integer[], $9::smallint[], $10::bytea[]) WHERE EXISTS (SELECT FROM mine)",
+         10,
+         {I8, I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS}},
+    [PG_STMT_INSERT_KEYED] =
+        {"insert_keyed",
+         "{mine} INSERT INTO {task} (" COLUMNS ", key) SELECT * FROM unnest($2::bigint[],"
+         " $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[],"
+         " $8::integer[], $9::smallint[], $10::bytea[], $11::bytea[]) AS u (" COLUMNS ", key)"
+         " WHERE EXISTS (SELECT FROM mine) AND (SELECT k.seq FROM foliot_data.key k"
+         "  WHERE k.shard = {shard} AND k.queue = u.queue AND k.key = u.key) = u.seq",
+         11,
+         {I8, I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS, BYTEAS}},
+    [PG_STMT_DELETE] = {"delete",
+                        "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
+                        " RETURNING t.seq, t.queue, t.key), " FREED
+                        " SELECT array_agg(seq) FROM gone",
+                        4,
+                        {I8, I8S, I8S, I8S}},
+    [PG_STMT_DEAD] =
+        {"dead",
+         "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
+         ", buried AS (INSERT INTO foliot_data.dead (shard, seq, due_ms, created_ms, queue,"
+         "  unknowns, slot, payload, key, attempt, failures, dead_ms, error_text)"
+         " SELECT {shard}, t.seq, t.due_ms, t.created_ms, t.queue, t.unknowns, t.slot, t.payload,"
+         "  t.key, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "] FROM gone t)"
+         " SELECT array_agg(seq) FROM gone",
+         8,
+         {I8, I8S, I8S, I8S, I4S, I4S, I8S, BYTEAS}},
+    [PG_STMT_CHANGE] = {"change",
+                        "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
+                        " due_ms = coalesce(nullif(($5)[" AT
+                        "], '-9223372036854775808'::bigint), due_ms),"
+                        " failures = coalesce(nullif(($6)[" AT "], -1), failures),"
+                        " unknowns = coalesce(nullif(($7)[" AT "], -1), unknowns)"
+                        " WHERE " MATCHES " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
+                        7,
+                        {I8, I8S, I8S, I4S, I8S, I4S, I4S}},
+    [PG_STMT_CHANGE_PAYLOAD] = {"change_payload",
+                                "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
+                                " due_ms = coalesce(nullif(($5)[" AT
+                                "], '-9223372036854775808'::bigint), due_ms),"
+                                " failures = coalesce(nullif(($6)[" AT "], -1), failures),"
+                                " unknowns = coalesce(nullif(($7)[" AT "], -1), unknowns),"
+                                " payload = ($8)[" AT "]"
+                                " WHERE " MATCHES
+                                " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
+                                8,
+                                {I8, I8S, I8S, I4S, I8S, I4S, I4S, BYTEAS}},
+    [PG_STMT_CHECK] = {"check",
+                       "{mine} SELECT array_agg(t.seq) FROM {task} t WHERE " MATCHES,
+                       3,
+                       {I8, I8S, I8S}},
+    [PG_STMT_READ_SLICE] = {"read_slice",
+                            "SELECT " ROW ", " SHORT_PAYLOAD " FROM {task} t"
+                            " WHERE (t.due_ms >> 16, t.seq) > ($1, $2) AND t.due_ms >> 16 <= $3"
+                            " ORDER BY t.due_ms >> 16, t.seq LIMIT $4",
+                            4,
+                            {I8, I8, I8, I4}},
+    [PG_STMT_READ_TASKS] = {"read_tasks",
+                            "SELECT " ROW ", " WHOLE_PAYLOAD " FROM {task} t"
+                            " WHERE t.seq = ANY ($1) AND t.slot = ($2)[width_bucket(t.seq, $1)]",
+                            2,
+                            {I8S, I2S}},
+    [PG_STMT_READ_KEY] = {"read_key",
+                          "SELECT t.*, k.seq, k.slot FROM foliot_data.key k"
+                          " LEFT JOIN LATERAL (SELECT " ROW ", " WHOLE_PAYLOAD " FROM {task} t"
+                          "  WHERE t.seq = k.seq AND t.slot = k.slot OFFSET 0) t ON true"
+                          " WHERE k.shard = {shard} AND k.queue = $1 AND k.key = $2"
+                          " AND (k.until_ms IS NULL OR k.until_ms > $3)",
+                          3,
+                          {I4, BYTEA, I8}},
+    [PG_STMT_BEGIN] = {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", 0, {0}},
+    [PG_STMT_COMMIT] = {"commit", "COMMIT", 0, {0}},
+    [PG_STMT_ROLLBACK] = {"rollback", "ROLLBACK", 0, {0}},
+    [PG_STMT_SAVEPOINT] = {"savepoint", "SAVEPOINT half", 0, {0}},
+    [PG_STMT_ROLLBACK_TO] = {"rollback_to", "ROLLBACK TO SAVEPOINT half", 0, {0}},
+    [PG_STMT_RELEASE] = {"release", "RELEASE SAVEPOINT half", 0, {0}},
+    [PG_STMT_FENCE] =
+        {"fence",
+         "WITH mine AS MATERIALIZED (SELECT s.id, s.epoch FROM foliot_data.shard s"
+         " JOIN unnest($1::integer[], $2::bigint[]) AS m (id, epoch)"
+         " ON s.id = m.id AND s.epoch = m.epoch FOR SHARE OF s)"
+         " SELECT array_agg(id::bigint), array_agg(epoch), clock_timestamp() FROM mine",
+         2,
+         {I4S, I8S}},
+    [PG_STMT_KEYS] =
+        {"keys",
+         "WITH mine AS MATERIALIZED (SELECT s.id FROM foliot_data.shard s"
+         " JOIN unnest($1::integer[], $2::bigint[]) AS m (id, epoch)"
+         " ON s.id = m.id AND s.epoch = m.epoch FOR SHARE OF s),"
+         " want AS MATERIALIZED (SELECT * FROM unnest($3::integer[], $4::integer[], $5::bytea[],"
+         "  $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[])"
+         "  AS w (shard, queue, key, seq, slot, since_ms, replaced)"
+         "  WHERE (w.shard IN (SELECT id FROM mine)) IS TRUE),"
+         " taken AS (INSERT INTO foliot_data.key AS k"
+         "  (shard, queue, key, seq, slot, since_ms, replaced) SELECT * FROM want"
+         "  ON CONFLICT (shard, queue, key) DO UPDATE SET seq = excluded.seq,"
+         "  slot = excluded.slot, since_ms = excluded.since_ms, until_ms = NULL,"
+         "  replaced = excluded.replaced"
+         "  WHERE k.until_ms <= excluded.since_ms OR k.seq = excluded.replaced"
+         "  RETURNING k.shard, k.seq)"
+         " SELECT w.shard, w.seq, k.seq, k.slot FROM want w CROSS JOIN LATERAL"
+         " (SELECT k.seq, k.slot FROM foliot_data.key k WHERE k.shard = w.shard"
+         "  AND k.queue = w.queue AND k.key = w.key OFFSET 0) k"
+         " WHERE ((w.shard, w.seq) IN (SELECT shard, seq FROM taken)) IS NOT TRUE",
+         9,
+         {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S}},
+    [PG_STMT_CLAIM_PUT] = {"claim_put",
+                           "INSERT INTO foliot_data.claim"
+                           " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots)"
+                           " VALUES ($1, $2, $3, $4, $5, $6)",
+                           6,
+                           {I8, I8, I8S, I8S, I4S, I2S}},
+    [PG_STMT_CLAIM_DROP] =
+        {"claim_drop",
+         "DELETE FROM foliot_data.claim WHERE ctid = ANY (ARRAY(SELECT c.ctid"
+         " FROM unnest($1::bigint[], $2::bigint[]) AS d (writer, seq) CROSS JOIN LATERAL"
+         " (SELECT c.ctid FROM foliot_data.claim c WHERE c.writer = d.writer AND c.seq = d.seq"
+         "  OFFSET 0) c))",
+         2,
+         {I8S, I8S}},
+    [PG_STMT_CLAIM_SWEEP] = {"claim_sweep", "SELECT foliot_data.claim_sweep()", 0, {0}},
+    [PG_STMT_KEY_SWEEP] =
+        {"key_sweep",
+         // The outer condition is looked at again if the row has changed: a key that was taken
+         // meanwhile stays.
+         "WITH past AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000"
+         "  AS until_ms)"
+         " DELETE FROM foliot_data.key WHERE until_ms < (SELECT until_ms FROM past)"
+         " AND ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.key"
+         "  WHERE until_ms < (SELECT until_ms FROM past) LIMIT 2000))",
+         0,
+         {0}},
+    [PG_STMT_CLOCK] = {"clock",
+                       "SELECT clock_timestamp(), current_setting('transaction_read_only') = 'on'",
+                       0,
+                       {0}},
+    [PG_STMT_READ_BEGIN] = {"read_begin",
+                            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                            0,
+                            {0}},
+    [PG_STMT_READ_CHECK] =
+        {"read_check",
+         "SELECT EXISTS (SELECT FROM foliot_data.shard WHERE id = $1 AND epoch = $2),"
+         " clock_timestamp()",
+         2,
+         {I4, I8}},
+    [PG_STMT_READ_CLAIMS] = {"read_claims",
+                             "SELECT c.writer, c.seq, m.seq, m.deadline_ms, m.attempt, m.slot"
+                             " FROM foliot_data.claim c CROSS JOIN LATERAL"
+                             " unnest(c.task_seqs, c.deadlines_ms, c.attempts, c.task_slots)"
+                             " AS m (seq, deadline_ms, attempt, slot) WHERE m.slot % $2 = $1",
+                             2,
+                             {I4, I4}},
+    [PG_STMT_READ_EPOCHS] = {"read_epochs",
+                             "SELECT s.epoch, clock_timestamp(), u.place::integer"
+                             " FROM unnest($1::integer[]) WITH ORDINALITY AS u (id, place)"
+                             " JOIN foliot_data.shard s ON s.id = u.id",
+                             1,
+                             {I4S}},
+    [PG_STMT_BUMP] =
+        {"bump",
+         "UPDATE foliot_data.shard SET epoch = $2, owner = $3, since = clock_timestamp()"
+         " WHERE id = $1 AND epoch < $2 RETURNING clock_timestamp()",
+         3,
+         {I4, I8, TEXT}},
+    [PG_STMT_END_BLOCKERS] =
+        {"end_blockers",
+         "SELECT count(*) FILTER (WHERE pg_terminate_backend(p))"
+         " FROM unnest(pg_blocking_pids($1)) AS p"
+         " WHERE EXISTS (SELECT FROM foliot_data.shard WHERE id = $2 AND epoch < $3)",
+         3,
+         {I4, I4, I8}},
+    [PG_STMT_QUEUE_LOCK] = {"queue_lock",
+                            "LOCK TABLE foliot_data.queue IN SHARE ROW EXCLUSIVE MODE",
+                            0,
+                            {0}},
+    [PG_STMT_QUEUE_CREATE] =
+        {"queue_create",
+         // $16 is how many queues there may be. Answers (id, version), (−1, 0) if the name is
+         // taken, (−2, 0) if there are too many.
+         "WITH found AS (SELECT FROM foliot_data.queue WHERE namespace = $1 AND name = $2),"
+         " full_up AS (SELECT count(*) >= $16 AS yes FROM foliot_data.queue),"
+         " space AS (INSERT INTO foliot_data.namespace (name) SELECT $1"
+         "  WHERE NOT EXISTS (SELECT FROM found) AND NOT (SELECT yes FROM full_up)"
+         "  ON CONFLICT DO NOTHING),"
+         " made AS (INSERT INTO foliot_data.queue (id, version, namespace, name, " QUEUE ")"
+         "  SELECT coalesce(max(q.id), 0) + 1, 1, $1, $2, " QUEUE_VALUES
+         "  FROM foliot_data.queue q"
+         "  HAVING NOT EXISTS (SELECT FROM found) AND NOT (SELECT yes FROM full_up)"
+         "  RETURNING id, version)"
+         " SELECT id, version FROM made UNION ALL SELECT -1, 0 FROM found"
+         " UNION ALL SELECT -2, 0 FROM full_up WHERE yes AND NOT EXISTS (SELECT FROM found)",
+         16,
+         {QUEUE_TYPES, I4}},
+    [PG_STMT_QUEUE_REPLACE] =
+        {"queue_replace",
+         // $16 is the version that it must have. Answers (id, version), (−1, 0) if it has
+         // another, nothing if there is no such queue.
+         "WITH found AS (SELECT version FROM foliot_data.queue WHERE namespace = $1 AND name = $2),"
+         " made AS (UPDATE foliot_data.queue SET version = version + 1, (" QUEUE ") ="
+         "  (SELECT " QUEUE_VALUES ")"
+         "  WHERE namespace = $1 AND name = $2 AND version = $16 RETURNING id, version)"
+         " SELECT id, version FROM made"
+         " UNION ALL SELECT -1, 0 FROM found WHERE version <> $16",
+         16,
+         {QUEUE_TYPES, I4}},
+    [PG_STMT_QUEUE_LIST] =
+        {"queue_list",
+         "SELECT id, version, namespace, name, target, target_kind, at_most_once::integer,"
+         " concurrency_max, attempt_timeout_ms, key_memory_ms, retry_initial_ms, retry_max_ms,"
+         " retry_age_max_ms, retry_multiplier_permille, retry_jitter_permille,"
+         " retry_failures_max, retry_unknowns_max FROM foliot_data.queue ORDER BY id",
+         0,
+         {0}},
+};
+
+const struct pg_stmt_info *pg_stmt_info(enum pg_stmt stmt)
+{
+    REQUIRE(stmt < PG_STMT_COUNT);
+    return &stmts[stmt];
+}
+
+/* One placeholder: the text behind it is returned. */
+static const char *expand(const char *text, uint32_t shard, struct buf *out)
+{
+    if (strncmp(text, "{mine}", 6) == 0) {
+        (void)buf_printf(out,
+                         "WITH mine AS MATERIALIZED (SELECT FROM foliot_data.shard"
+                         " WHERE id = %" PRIu32 " AND epoch = $1 FOR SHARE)",
+                         shard);
+        return text + 6;
+    }
+    if (strncmp(text, "{task}", 6) == 0) {
+        (void)buf_printf(out, "foliot_data.task_%04" PRIu32, shard);
+        return text + 6;
+    }
+    REQUIRE(strncmp(text, "{shard}", 7) == 0);
+    (void)buf_printf(out, "%" PRIu32, shard);
+    return text + 7;
+}
+
+int pg_stmt_text(enum pg_stmt stmt, uint32_t shard, struct buf *out)
+{
+    const char *text = pg_stmt_info(stmt)->text;
+
+    while (*text != '\0') {
+        // Braces of array literals are followed by a quote, those of placeholders by a letter.
+        size_t plain = strcspn(text, "{");
+
+        (void)buf_append(out, text, plain);
+        text += plain;
+        if (*text == '{') {
+            text = expand(text, shard, out);
+        }
+    }
+    return out->failed ? ERR_NO_MEMORY : 0;
+}
+
+void pg_stmt_name(enum pg_stmt stmt, uint32_t shard, char *name)
+{
+    if (pg_stmt_is_per_shard(stmt)) {
+        (void)snprintf(name, PG_STMT_NAME_MAX, "%s_%" PRIu32, pg_stmt_info(stmt)->name, shard);
+    } else {
+        (void)snprintf(name, PG_STMT_NAME_MAX, "%s", pg_stmt_info(stmt)->name);
+    }
+}

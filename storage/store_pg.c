@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Databases, their connections, clock polls and health: where requests go and what is reported. The
+ * requests themselves are in pg_write, pg_read, pg_bump and pg_queue.
+ */
+#include "storage/store_pg.h"
+
+#include "storage/pg_bump.h"
+#include "storage/pg_queue.h"
+#include "storage/pg_read.h"
+#include "storage/pg_write.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/io/clock.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Slices of a take-over are read for many shards at once; two keep the server and us busy. */
+#define READER_COUNT 2
+
+/* Bumps of a take-over are commits: two share the flushes. */
+#define BUMP_COUNT 2
+
+#define KILLER     0 /* index of the connection that ends blockers */
+#define BUMPS      1
+#define READERS    (BUMPS + BUMP_COUNT)
+#define SIDE_COUNT (READERS + READER_COUNT)
+
+/* Reads sent on one connection before their answers have come. */
+#define READ_FLIGHT_MAX 8
+
+/* Requests of a kind that wait in one database; a take-over of every shard fits. */
+#define READ_LOAD_MAX 8192
+
+struct pg_database {
+    struct store_pg *store;
+    uint32_t index;
+    char *name;
+    char *conninfo;
+    struct pg_writer *writer;
+    struct pg_conn side[SIDE_COUNT]; /* all connections but the writer's */
+    struct pg_read_env read_env;
+    struct pg_bump_env bump_env;
+    struct pg_queue_env queue_env;
+    struct store_pg_stats stats;
+    uint32_t next_number; /* in application_name */
+    uint64_t system_id;
+    uint32_t timeline;
+    bool is_writable;
+    bool is_reported;      /* on_health has been called */
+    boot_us last_good;     /* the last commit, or poll of a database that refuses nothing */
+    boot_us refused_since; /* writes have failed since, 0: they do not */
+    boot_us last_clock;
+};
+
+struct store_pg {
+    struct store store; /* first: the interface */
+    struct store_pg_options options;
+    char *cluster_id;
+    char *instance;
+    uint8_t *database_of;
+    struct pg_database *databases;
+    struct loop_timer timer;
+    uint32_t outstanding; /* requests and searches that are not over */
+    uint32_t open_count;  /* connections that are not closed */
+    bool is_closing;
+    bool is_draining; /* the connections have been told to close */
+    store_close_cb close_cb;
+    void *close_ctx;
+};
+
+void store_pg_options_init(struct store_pg_options *options)
+{
+    memset(options, 0, sizeof(*options));
+    options->command_ms = STORE_PG_COMMAND_MS_DEFAULT;
+    options->connect_ms = STORE_PG_CONNECT_MS_DEFAULT;
+    options->unwritable_ms = STORE_PG_UNWRITABLE_MS_DEFAULT;
+    options->clock_poll_ms = STORE_PG_CLOCK_POLL_MS_DEFAULT;
+}
+
+static struct store_pg *store_of(struct store *store)
+{
+    return CONTAINER_OF(store, struct store_pg, store);
+}
+
+/* --- reports ---------------------------------------------------------------------------------- */
+
+PRINTF_LIKE(2, 3)
+static void report(const struct pg_database *database, const char *format, ...)
+{
+    const struct store_pg_events *events = &database->store->options.events;
+    char line[512];
+    int len;
+    va_list args;
+
+    if (events->on_log == NULL) {
+        return;
+    }
+    len = snprintf(line, sizeof(line), "database '%s': ", database->name);
+    va_start(args, format);
+    (void)vsnprintf(line + len, sizeof(line) - (size_t)len, format, args);
+    va_end(args);
+    line[strcspn(line, "\n")] = '\0';
+    events->on_log(events->ctx, database->index, line);
+}
+
+static void set_writable(struct pg_database *database, bool is_writable)
+{
+    const struct store_pg_events *events = &database->store->options.events;
+
+    if (database->is_reported && database->is_writable == is_writable) {
+        return;
+    }
+    database->is_reported = true;
+    database->is_writable = is_writable;
+    if (events->on_health != NULL) {
+        events->on_health(events->ctx, database->index, is_writable);
+    }
+}
+
+static void note_good(struct pg_database *database)
+{
+    database->last_good = clock_boot_us();
+    database->refused_since = 0;
+    set_writable(database, true);
+}
+
+/* Time passes without good news. */
+static void judge_health(struct pg_database *database, boot_us now)
+{
+    boot_us limit = database->store->options.unwritable_ms * US_PER_MS;
+
+    if (now - database->last_good > limit ||
+        (database->refused_since != 0 && now - database->refused_since > limit)) {
+        set_writable(database, false);
+    }
+}
+
+static void on_clock(void *ctx, boot_us sent, boot_us received, int64_t clock_us)
+{
+    struct pg_database *database = ctx;
+    const struct store_pg_events *events = &database->store->options.events;
+
+    database->last_clock = received;
+    if (events->on_clock != NULL) {
+        events->on_clock(events->ctx, database->index, sent, received, clock_us);
+    }
+}
+
+static void on_outcome(void *ctx, int result)
+{
+    struct pg_database *database = ctx;
+
+    if (result == 0) {
+        note_good(database);
+    } else if (database->refused_since == 0) {
+        database->refused_since = clock_boot_us();
+    }
+}
+
+static void try_close(struct store_pg *store);
+
+/* A poll of the writer's connection has ended: 0 if the server can be written to. */
+static void on_poll(void *ctx, int result)
+{
+    struct pg_database *database = ctx;
+    boot_us now = clock_boot_us();
+
+    if (result != 0) {
+        try_close(database->store);
+        return;
+    }
+    // A full disk answers polls and refuses writes. When writes are no longer tried, because it was
+    // reported, the polls are all there is to go by, after a while.
+    if (database->refused_since == 0 ||
+        (!database->is_writable &&
+         now - database->refused_since > 2 * database->store->options.unwritable_ms * US_PER_MS)) {
+        note_good(database);
+    }
+    try_close(database->store);
+}
+
+static void on_error(void *ctx, const char *message)
+{
+    report(ctx, "%s", message);
+}
+
+static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hello)
+{
+    struct pg_database *database = ctx;
+    const struct store_pg_events *events = &database->store->options.events;
+    bool is_known = database->system_id != 0;
+
+    database->stats.connections_made++;
+    report(database, "connected as %s, system %" PRIu64 ", timeline %" PRIu32, conn->options.name,
+           hello->system_id, hello->timeline);
+    if (database->system_id != hello->system_id || database->timeline != hello->timeline) {
+        database->system_id = hello->system_id;
+        database->timeline = hello->timeline;
+        if (is_known && events->on_changed != NULL) {
+            events->on_changed(events->ctx, database->index, hello->system_id, hello->timeline);
+        }
+    }
+    on_clock(database, hello->sent, hello->received, hello->clock_us);
+    if (conn == &database->writer->conn) {
+        on_poll(database, 0);
+    }
+}
+
+static void on_lost(void *ctx, struct pg_conn *conn, const char *reason)
+{
+    struct pg_database *database = ctx;
+
+    database->stats.connections_lost++;
+    report(database, "connection %s lost: %s", conn->options.name, reason);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void database_free(struct pg_database *database)
+{
+    if (database->writer != NULL) {
+        pg_writer_fini(database->writer);
+    }
+    mem_free(database->writer);
+    mem_free(database->name);
+    mem_free(database->conninfo);
+}
+
+static void store_free(struct store_pg *store)
+{
+    for (uint32_t i = 0; i < store->options.database_count; i++) {
+        database_free(&store->databases[i]);
+    }
+    mem_free(store->databases);
+    mem_free(store->database_of);
+    mem_free(store->cluster_id);
+    mem_free(store->instance);
+    mem_free(store);
+}
+
+static void on_closed(void *ctx, struct pg_conn *conn)
+{
+    struct store_pg *store = ((struct pg_database *)ctx)->store;
+
+    (void)conn;
+    store->open_count--;
+    if (store->open_count == 0) {
+        if (store->close_cb != NULL) {
+            store->close_cb(store->close_ctx);
+        }
+        store_free(store);
+    }
+}
+
+/* Close the connections once nothing is under way. */
+static void try_close(struct store_pg *store)
+{
+    bool is_idle = store->outstanding == 0;
+
+    for (uint32_t i = 0; i < store->options.database_count; i++) {
+        is_idle = is_idle && pg_writer_is_idle(store->databases[i].writer);
+    }
+    if (!store->is_closing || store->is_draining || !is_idle) {
+        return;
+    }
+    store->is_draining = true;
+    loop_timer_stop(&store->timer);
+    for (uint32_t i = 0; i < store->options.database_count; i++) {
+        pg_writer_close(store->databases[i].writer);
+        for (int j = 0; j < SIDE_COUNT; j++) {
+            pg_conn_close(&store->databases[i].side[j]);
+        }
+    }
+}
+
+static void on_begun(void *ctx)
+{
+    ((struct pg_database *)ctx)->store->outstanding++;
+}
+
+static void on_answered(void *ctx)
+{
+    struct store_pg *store = ((struct pg_database *)ctx)->store;
+
+    store->outstanding--;
+    try_close(store);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static size_t batch_bytes(const struct store_batch *batch)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->op_count; i++) {
+        const struct store_op *op = &batch->ops[i];
+
+        count += op->task.payload.len + op->task.key.len + op->error_text.len;
+    }
+    return count;
+}
+
+static int check_batch(const struct store_pg *store, const struct store_batch *batch)
+{
+    if (batch->op_count > BATCH_OP_COUNT_MAX || batch_bytes(batch) > BATCH_BYTES_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    if (batch->database >= store->options.database_count) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < batch->op_count; i++) {
+        if (batch->ops[i].shard >= store->options.shard_count) {
+            return ERR_INVALID;
+        }
+    }
+    return 0;
+}
+
+static int pg_write(struct store *self, struct store_batch *batch)
+{
+    struct store_pg *store = store_of(self);
+    int code = store->is_closing ? ERR_CLOSED : check_batch(store, batch);
+
+    if (code == 0) {
+        code = pg_writer_write(store->databases[batch->database].writer, batch);
+    }
+    store->outstanding += code == 0;
+    return code;
+}
+
+/* Of some connections: one that is ready, if any, and has the least to do. */
+static struct pg_conn *choose(struct pg_conn *conns, int count)
+{
+    struct pg_conn *best = &conns[0];
+
+    for (int i = 1; i < count; i++) {
+        bool is_ready = conns[i].state == PG_CONN_READY;
+        bool best_is_ready = best->state == PG_CONN_READY;
+
+        if (is_ready != best_is_ready ? is_ready : pg_conn_load(&conns[i]) < pg_conn_load(best)) {
+            best = &conns[i];
+        }
+    }
+    return best;
+}
+
+static int pg_read(struct store *self, struct store_read *read)
+{
+    struct store_pg *store = store_of(self);
+    struct pg_conn *conn;
+    int code;
+
+    if (store->is_closing) {
+        return ERR_CLOSED;
+    }
+    if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
+        read->check_count > SHARD_COUNT_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    if (read->database >= store->options.database_count ||
+        (read->kind != STORE_READ_EPOCHS && read->shard >= store->options.shard_count)) {
+        return ERR_INVALID;
+    }
+    conn = choose(&store->databases[read->database].side[READERS], READER_COUNT);
+    if (pg_conn_load(conn) >= READ_LOAD_MAX) {
+        return ERR_FULL;
+    }
+    code = pg_read_start(conn, &store->databases[read->database].read_env, read);
+    store->outstanding += code == 0;
+    return code;
+}
+
+static int pg_bump(struct store *self, struct store_bump *bump)
+{
+    struct store_pg *store = store_of(self);
+    int code;
+
+    if (store->is_closing) {
+        return ERR_CLOSED;
+    }
+    if (bump->database >= store->options.database_count ||
+        bump->shard >= store->options.shard_count) {
+        return ERR_INVALID;
+    }
+    code = pg_bump_start(choose(&store->databases[bump->database].side[BUMPS], BUMP_COUNT),
+                         &store->databases[bump->database].bump_env, bump);
+    store->outstanding += code == 0;
+    return code;
+}
+
+static int pg_queue_put(struct store *self, struct store_queue_put *put)
+{
+    struct store_pg *store = store_of(self);
+    int code = ERR_CLOSED;
+
+    if (!store->is_closing) {
+        code = pg_queue_put_start(choose(&store->databases[0].side[BUMPS], BUMP_COUNT),
+                                  &store->databases[0].queue_env, put);
+    }
+    store->outstanding += code == 0;
+    return code;
+}
+
+static int pg_queue_list(struct store *self, struct store_queue_list *list)
+{
+    struct store_pg *store = store_of(self);
+    int code = ERR_CLOSED;
+
+    if (!store->is_closing) {
+        code = pg_queue_list_start(choose(&store->databases[0].side[READERS], READER_COUNT),
+                                   &store->databases[0].queue_env, list);
+    }
+    store->outstanding += code == 0;
+    return code;
+}
+
+static void pg_close(struct store *self, store_close_cb cb, void *ctx)
+{
+    struct store_pg *store = store_of(self);
+
+    REQUIRE(!store->is_closing);
+    store->is_closing = true;
+    store->close_cb = cb;
+    store->close_ctx = ctx;
+    try_close(store);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void on_timer(struct loop_timer *timer, void *ctx)
+{
+    struct store_pg *store = ctx;
+    boot_us now = clock_boot_us();
+    boot_us poll_us = store->options.clock_poll_ms * US_PER_MS;
+
+    for (uint32_t i = 0; i < store->options.database_count; i++) {
+        struct pg_database *database = &store->databases[i];
+
+        if (now - database->last_clock >= poll_us || now - database->last_good >= poll_us) {
+            pg_writer_poll(database->writer);
+        }
+        judge_health(database, now);
+    }
+    // Twice as often as asked for, so that no gap is much longer than that.
+    loop_timer_start_in(timer, time_max(store->options.clock_poll_ms / 2, 1));
+}
+
+static struct pg_conn_options conn_options(struct pg_database *database)
+{
+    const struct store_pg *store = database->store;
+    struct pg_conn_options options = {
+        .loop = store->options.loop,
+        .conninfo = database->conninfo,
+        .cluster_id = store->cluster_id,
+        .connect_ms = store->options.connect_ms,
+        .command_ms = store->options.command_ms,
+        .in_flight_max = 1,
+        .allow_async_commit = store->options.allow_async_commit,
+        .on_hello = on_hello,
+        .on_lost = on_lost,
+        .on_closed = on_closed,
+        .ctx = database,
+    };
+
+    (void)snprintf(options.name, sizeof(options.name), "foliot/%.32s/%" PRIu32, store->instance,
+                   database->index * 16 + database->next_number++);
+    return options;
+}
+
+static int open_writer(struct pg_database *database)
+{
+    struct pg_writer_options options = {
+        .conn = conn_options(database),
+        .stats = &database->stats,
+        .on_clock = on_clock,
+        .on_outcome = on_outcome,
+        .on_poll = on_poll,
+        .on_error = on_error,
+        .on_answered = on_answered,
+        .database_of = database->store->database_of,
+        .database = database->index,
+        .ctx = database,
+    };
+
+    return pg_writer_open(database->writer, &options);
+}
+
+static int open_sides(struct pg_database *database)
+{
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct pg_conn_options options = conn_options(database);
+        int code;
+
+        options.settings = i >= READERS ? PG_READ_SETTINGS : i >= BUMPS ? PG_BUMP_SETTINGS : "";
+        options.in_flight_max = i >= READERS ? READ_FLIGHT_MAX : 1;
+        code = pg_conn_open(&database->side[i], &options);
+        if (code != 0) {
+            return code;
+        }
+        database->store->open_count++;
+    }
+    return 0;
+}
+
+static void make_envs(struct pg_database *database)
+{
+    const struct store_pg *store = database->store;
+
+    database->read_env = (struct pg_read_env){
+        .shard_count = store->options.shard_count,
+        .database_of = store->database_of,
+        .database = database->index,
+        .on_clock = on_clock,
+        .on_answered = on_answered,
+        .ctx = database,
+    };
+    database->bump_env = (struct pg_bump_env){
+        .loop = store->options.loop,
+        .killer = &database->side[KILLER],
+        .limit_ms = store->options.command_ms,
+        .stats = &database->stats,
+        .on_clock = on_clock,
+        .on_begun = on_begun,
+        .on_answered = on_answered,
+        .ctx = database,
+    };
+    database->queue_env = (struct pg_queue_env){.on_answered = on_answered, .ctx = database};
+}
+
+static int open_database(struct store_pg *store, uint32_t index)
+{
+    const struct store_pg_database *given = &store->options.databases[index];
+    struct pg_database *database = &store->databases[index];
+    int code;
+
+    database->store = store;
+    database->index = index;
+    database->name = mem_copy(given->name, strlen(given->name));
+    database->conninfo = mem_copy(given->conninfo, strlen(given->conninfo));
+    database->writer = mem_new(1, sizeof(*database->writer));
+    if (database->name == NULL || database->conninfo == NULL || database->writer == NULL) {
+        return ERR_NO_MEMORY;
+    }
+    database->last_good = clock_boot_us();
+    make_envs(database);
+    code = open_writer(database);
+    if (code != 0) {
+        return code;
+    }
+    store->open_count++;
+    return open_sides(database);
+}
+
+static struct store_pg *store_new(const struct store_pg_options *options)
+{
+    struct store_pg *store = mem_new(1, sizeof(*store));
+
+    if (store == NULL) {
+        return NULL;
+    }
+    store->store = (struct store){
+        .write = pg_write,
+        .read = pg_read,
+        .bump = pg_bump,
+        .queue_put = pg_queue_put,
+        .queue_list = pg_queue_list,
+        .close = pg_close,
+    };
+    store->options = *options;
+    store->databases = mem_new(options->database_count, sizeof(*store->databases));
+    store->database_of = mem_new(options->shard_count, 1);
+    store->cluster_id = mem_copy(options->cluster_id, strlen(options->cluster_id));
+    store->instance = mem_copy(options->instance, strlen(options->instance));
+    loop_timer_init(&store->timer, options->loop, on_timer, store);
+    if (store->databases == NULL || store->database_of == NULL || store->cluster_id == NULL ||
+        store->instance == NULL) {
+        store->options.database_count = 0;
+        store_free(store);
+        return NULL;
+    }
+    if (options->database_of != NULL) {
+        memcpy(store->database_of, options->database_of, options->shard_count);
+    }
+    return store;
+}
+
+/* Take back what has been opened; no callback of ours is out yet. */
+static void give_up(struct store_pg *store, uint32_t opened)
+{
+    store->options.database_count = opened;
+    store->is_closing = true;
+    store->is_draining = true;
+    for (uint32_t i = 0; i < opened; i++) {
+        if (store->databases[i].writer != NULL && store->databases[i].writer->conn.state != 0) {
+            pg_writer_close(store->databases[i].writer);
+        }
+        for (int j = 0; j < SIDE_COUNT; j++) {
+            if (store->databases[i].side[j].state != 0) {
+                pg_conn_close(&store->databases[i].side[j]);
+            }
+        }
+    }
+    if (store->open_count == 0) {
+        store_free(store);
+    }
+}
+
+int store_pg_open(const struct store_pg_options *options, struct store **out, char *errmsg,
+                  size_t errmsg_size)
+{
+    struct store_pg *store;
+
+    REQUIRE(options->database_count >= 1 && options->database_count <= DATABASE_COUNT_MAX);
+    REQUIRE(options->shard_count >= 1 && options->shard_count <= SHARD_COUNT_MAX);
+    store = store_new(options);
+    if (store == NULL) {
+        (void)snprintf(errmsg, errmsg_size, "out of memory");
+        return ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < options->database_count; i++) {
+        int code = open_database(store, i);
+
+        if (code != 0) {
+            (void)snprintf(errmsg, errmsg_size, "cannot use database '%s': %s",
+                           options->databases[i].name,
+                           code == ERR_INVALID ? "its conninfo cannot be parsed" : err_text(code));
+            give_up(store, i + 1);
+            return code;
+        }
+    }
+    store->options.databases = NULL;
+    loop_timer_start(&store->timer, 0);
+    *out = &store->store;
+    return 0;
+}
+
+void store_pg_stats(const struct store *store, uint32_t database, struct store_pg_stats *out)
+{
+    // The store is the struct's first member.
+    const struct store_pg *self = (const struct store_pg *)(const void *)store;
+
+    REQUIRE(database < self->options.database_count);
+    *out = self->databases[database].stats;
+}
+
+void store_pg_server(const struct store *store, uint32_t database, uint64_t *system_id,
+                     uint32_t *timeline)
+{
+    const struct store_pg *self = (const struct store_pg *)(const void *)store;
+
+    REQUIRE(database < self->options.database_count);
+    *system_id = self->databases[database].system_id;
+    *timeline = self->databases[database].timeline;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys, claims and queues.
+ */
+#include "tests/contract/store_contract_help.h"
+
+void key_is_held_until_its_task_is_over_and_its_memory_has_passed(void)
+{
+    struct store_op op = keyed_op(0, 1, "order-17");
+    size_t row_count;
+
+    begin();
+    MUST_OK(write_op(op));
+    MUST_EQ(read_key(0, "order-17", INT64_MAX, &row_count), op.task.id.seq);
+    MUST_EQ(row_count, 1);
+    MUST(same(seen.rows[0].id, op.task.id));
+    op = keyed_op(0, 2, "order-17");
+    op.now_ms = INT64_MAX;
+    write_ops(&op, 1);
+    MUST_ERR(op.result, ERR_EXISTS);
+    MUST(same(op.existing, make_id(0, 1)));
+    MUST_EQ(read_slice(0), 1);
+    op = other_op(STORE_DELETE, 0, 1);
+    op.key_until_ms = 5000;
+    MUST_OK(write_op(op));
+    op = keyed_op(0, 3, "order-17");
+    op.now_ms = 4999;
+    write_ops(&op, 1);
+    MUST_ERR(op.result, ERR_EXISTS);
+    MUST(same(op.existing, make_id(0, 1)));
+    MUST(read_key(0, "order-17", 4999, &row_count) != 0);
+    MUST_EQ(row_count, 0);
+    MUST_EQ(read_key(0, "order-17", 5000, &row_count), 0);
+    op.now_ms = 5000;
+    MUST_OK(write_op(op));
+    MUST_EQ(read_key(0, "order-17", 5000, &row_count), make_id(0, 3).seq);
+    end();
+}
+
+void key_without_memory_is_free_at_once(void)
+{
+    struct store_op op = other_op(STORE_DELETE, 0, 1);
+    size_t row_count;
+
+    begin();
+    MUST_OK(write_op(keyed_op(0, 1, "k")));
+    MUST_OK(write_op(op));
+    MUST_EQ(read_key(0, "k", 1, &row_count), 0);
+    MUST_OK(write_op(keyed_op(0, 2, "k")));
+    end();
+}
+
+void key_is_unique_in_its_queue_only(void)
+{
+    struct store_op ops[3] = {keyed_op(0, 1, "k"), keyed_op(0, 2, "k"), keyed_op(0, 3, "K")};
+
+    begin();
+    ops[1].task.queue = 4;
+    write_ops(ops, 3);
+    MUST_OK(ops[0].result);
+    MUST_OK(ops[1].result);
+    MUST_OK(ops[2].result);
+    end();
+}
+
+void key_is_replaced_only_from_the_task_that_is_named(void)
+{
+    struct store_op ops[2] = {keyed_op(0, 1, "k"), insert_op(0, 9)};
+    size_t row_count;
+
+    begin();
+    write_ops(ops, 2);
+    ops[0] = keyed_op(0, 2, "k");
+    ops[0].key_replaces = make_id(0, 5);
+    write_ops(ops, 1);
+    MUST_ERR(ops[0].result, ERR_EXISTS);
+    // The old task goes in the same batch, in whichever order, and leaves the key to the new one.
+    ops[1] = keyed_op(0, 3, "k");
+    ops[1].key_replaces = make_id(0, 1);
+    ops[0] = other_op(STORE_DELETE, 0, 1);
+    ops[0].key_until_ms = 9000;
+    write_ops(ops, 2);
+    MUST_OK(ops[0].result);
+    MUST_OK(ops[1].result);
+    MUST_EQ(read_key(0, "k", INT64_MAX, &row_count), make_id(0, 3).seq);
+    MUST_EQ(row_count, 1);
+    MUST_EQ(read_task(0, 1), 0);
+    end();
+}
+
+void replaced_task_that_stays_keeps_no_hold_on_the_key(void)
+{
+    struct store_op op = keyed_op(0, 2, "k");
+    size_t row_count;
+
+    begin();
+    MUST_OK(write_op(keyed_op(0, 1, "k")));
+    op.key_replaces = make_id(0, 1);
+    MUST_OK(write_op(op));
+    op = other_op(STORE_DELETE, 0, 1);
+    MUST_OK(write_op(op));
+    MUST_EQ(read_key(0, "k", INT64_MAX, &row_count), make_id(0, 2).seq);
+    end();
+}
+
+void insert_whose_key_is_taken_takes_its_claim_with_it(void)
+{
+    struct store_op ops[4];
+
+    begin();
+    MUST_OK(write_op(keyed_op(0, 1, "k")));
+    ops[0] = keyed_op(0, 2, "k");
+    ops[1] = claim_op(0, 2, 1);
+    ops[2] = keyed_op(0, 3, "other");
+    ops[3] = claim_op(0, 3, 1);
+    write_ops(ops, 4);
+    MUST_ERR(ops[0].result, ERR_EXISTS);
+    MUST_ERR(ops[1].result, ERR_NOT_FOUND);
+    MUST_OK(ops[2].result);
+    MUST_OK(ops[3].result);
+    MUST_EQ(read_claims(0), 1);
+    MUST(same(seen.claims[0].id, make_id(0, 3)));
+    end();
+}
+
+/* --- claims ----------------------------------------------------------------------------------- */
+
+void claims_of_a_batch_are_one_row_read_by_shard(void)
+{
+    struct store_op ops[4] = {insert_op(0, 1), insert_op(2, 1), insert_op(2, 2), insert_op(4, 1)};
+
+    begin();
+    write_ops(ops, 4);
+    ops[0] = claim_op(0, 1, 1);
+    ops[1] = claim_op(2, 1, 1);
+    ops[2] = claim_op(2, 2, 1);
+    ops[3] = claim_op(4, 9, 1);
+    write_ops(ops, 4);
+    MUST_ERR(ops[3].result, ERR_NOT_FOUND);
+    MUST_EQ(read_claims(4), 0);
+    MUST_EQ(read_claims(0), 1);
+    MUST_EQ(seen.claims[0].row.writer, 77);
+    MUST_EQ(seen.claims[0].row.seq, 1);
+    MUST_EQ(seen.claims[0].attempt, 1);
+    MUST_EQ(seen.claims[0].deadline_ms, 5001);
+    MUST(same(seen.claims[0].id, make_id(0, 1)));
+    MUST_EQ(read_claims(2), 2);
+    MUST_EQ(read_task(2, 1), 1);
+    MUST_EQ(seen.rows[0].attempt, 0); // a claim alone does not touch the task
+    end();
+}
+
+void claim_may_end_the_one_before_it(void)
+{
+    struct store_op op = insert_op(0, 1);
+
+    begin();
+    MUST_OK(write_op(op));
+    op = claim_op(0, 1, 4);
+    op.expected_attempt = 0;
+    op.raise_attempt = true;
+    MUST_OK(write_op(op));
+    MUST_EQ(read_task(0, 1), 1);
+    MUST_EQ(seen.rows[0].attempt, 3);
+    MUST_EQ(read_claims(0), 1);
+    end();
+}
+
+void near_task_is_inserted_and_claimed_in_one_batch(void)
+{
+    struct store_op ops[4] = {insert_op(0, 1), claim_op(0, 1, 1), insert_op(0, 2),
+                              claim_op(0, 2, 2)};
+
+    begin();
+    ops[3].expected_attempt = 0;
+    ops[3].raise_attempt = true;
+    write_ops(ops, 4);
+    for (int i = 0; i < 4; i++) {
+        MUST_OK(ops[i].result);
+    }
+    MUST_EQ(read_claims(0), 2);
+    MUST_EQ(read_task(0, 2), 1);
+    MUST_EQ(seen.rows[0].attempt, 1);
+    end();
+}
+
+/* Insert 600 tasks and claim them under one name: more than a row of PostgreSQL holds. */
+static void claim_many(int64_t first, struct claim_row name)
+{
+    static struct store_op ops[1200];
+    struct store_batch batch = {.ops = ops, .op_count = 1200, .claim_row = name};
+
+    for (int64_t i = 0; i < 600; i++) {
+        ops[i] = insert_op(i % 2 == 0 ? 0 : 4, first + i);
+        ops[600 + i] = claim_op(i % 2 == 0 ? 0 : 4, first + i, 1);
+    }
+    write_batch(store, &batch);
+    MUST_OK(batch.result);
+    MUST_OK(ops[1199].result);
+}
+
+void claim_rows_are_dropped_by_name(void)
+{
+    struct claim_row names[2] = {{.writer = 5, .seq = 1}, {.writer = 5, .seq = 9}};
+    struct store_batch drop = {.drop_rows = names, .drop_count = 2};
+
+    begin();
+    claim_many(1, names[0]);
+    claim_many(1001, (struct claim_row){.writer = 5, .seq = 2});
+    MUST_EQ(read_claims(0), 600);
+    write_batch(store, &drop);
+    MUST_OK(drop.result);
+    MUST_EQ(read_claims(0), 300);
+    MUST_EQ(seen.claims[0].row.seq, 2);
+    MUST_EQ(read_claims(4), 300);
+    end();
+}
+
+void sweep_deletes_claim_rows_without_a_live_member_and_no_other(void)
+{
+    struct store_batch sweep = {.sweep = true};
+    struct store_op op;
+
+    begin();
+    claim_many(1, (struct claim_row){.writer = 5, .seq = 1});
+    claim_many(1001, (struct claim_row){.writer = 5, .seq = 2});
+    // Of the first row every task ends but one; of the second all, in two ways.
+    for (int64_t i = 0; i < 600; i++) {
+        op = other_op(i % 5 == 0 ? STORE_CHANGE : STORE_DELETE, i % 2 == 0 ? 0 : 4, 1001 + i);
+        op.attempt = 1;
+        MUST_OK(write_op(op));
+        if (i > 0) {
+            op.task.id = make_id(i % 2 == 0 ? 0 : 4, 1 + i);
+            MUST_OK(write_op(op));
+        }
+    }
+    MUST_EQ(read_claims(0), 600);
+    write_batch(store, &sweep);
+    MUST_OK(sweep.result);
+    MUST_EQ(read_claims(0), 300);
+    MUST_EQ(seen.claims[0].row.seq, 1);
+    op = other_op(STORE_DELETE, 0, 1);
+    write_ops(&op, 1);
+    write_batch(store, &sweep);
+    MUST_EQ(read_claims(0), 0);
+    MUST_EQ(read_claims(4), 0);
+    end();
+}
+
+/* --- queues ----------------------------------------------------------------------------------- */
+
+static void on_put(struct store_queue_put *put)
+{
+    *(bool *)put->owner = true;
+}
+
+static int put_queue(const char *tenant, const char *name, uint32_t expected, struct queue *out)
+{
+    bool done = false;
+    struct store_queue_put put = {.expected_version = expected, .cb = on_put, .owner = &done};
+
+    queue_init(&put.queue);
+    memcpy(put.queue.tenant, tenant, strlen(tenant) + 1);
+    memcpy(put.queue.name, name, strlen(name) + 1);
+    memcpy(put.queue.target, "receiver://host:1", 18);
+    put.queue.target_kind = TARGET_RECEIVER;
+    put.queue.at_most_once = expected != 0;
+    put.queue.retry.failures_max = 10 + expected;
+    MUST_OK(store->queue_put(store, &put));
+    MUST(!done);
+    until(&done);
+    *out = put.queue;
+    return put.result;
+}
+
+static struct queue listed[8];
+static size_t listed_count;
+
+static void on_list(struct store_queue_list *list)
+{
+    MUST_OK(list->result);
+    listed_count = list->row_count;
+    MUST_LE(listed_count, ARRAY_COUNT(listed));
+    for (size_t i = 0; i < listed_count; i++) {
+        listed[i] = list->rows[i];
+    }
+    *(bool *)list->owner = true;
+}
+
+static void list_queues(void)
+{
+    bool done = false;
+    struct store_queue_list list = {.cb = on_list, .owner = &done};
+
+    MUST_OK(store->queue_list(store, &list));
+    MUST(!done);
+    until(&done);
+}
+
+void queues_are_created_replaced_and_listed(void)
+{
+    struct queue queue;
+
+    begin();
+    list_queues();
+    MUST_EQ(listed_count, 0);
+    MUST_OK(put_queue("a", "mail", 0, &queue));
+    MUST_EQ(queue.id, 1);
+    MUST_EQ(queue.version, 1);
+    MUST_ERR(put_queue("a", "mail", 0, &queue), ERR_EXISTS);
+    MUST_OK(put_queue("b", "mail", 0, &queue));
+    MUST_EQ(queue.id, 2);
+    MUST_ERR(put_queue("a", "none", 1, &queue), ERR_NOT_FOUND);
+    MUST_OK(put_queue("a", "mail", 1, &queue));
+    MUST_EQ(queue.id, 1);
+    MUST_EQ(queue.version, 2);
+    MUST_ERR(put_queue("a", "mail", 1, &queue), ERR_CONFLICT);
+    list_queues();
+    MUST_EQ(listed_count, 2);
+    MUST_EQ(listed[0].id, 1);
+    MUST_EQ(listed[0].version, 2);
+    MUST_EQ_TEXT(listed[0].tenant, "a");
+    MUST_EQ_TEXT(listed[0].name, "mail");
+    MUST_EQ_TEXT(listed[0].target, "receiver://host:1");
+    MUST_EQ(listed[0].target_kind, TARGET_RECEIVER);
+    MUST(listed[0].at_most_once);
+    MUST_EQ(listed[0].retry.failures_max, 11);
+    MUST_EQ(listed[0].attempt_timeout_ms, ATTEMPT_TIMEOUT_MS_DEFAULT);
+    MUST_EQ(listed[0].key_memory_ms, QUEUE_KEY_MEMORY_MS_DEFAULT);
+    MUST(!listed[1].at_most_once);
+    end();
+}
