@@ -25,8 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METHOD_COUNT_MAX 16
-#define PORT_DEFAULT     7500
+#define PORT_DEFAULT 7500
 
 /* Open calls get this long to end when the program is asked to. */
 #define DRAIN_GRACE_MS 300
@@ -53,8 +52,7 @@ struct receiver {
     struct rpc_server *server;
     struct loop_hook hook;
     struct loop_signal *signals[2];
-    struct rpc_method methods[METHOD_COUNT_MAX + 1];
-    size_t method_count;
+    struct rpc_method methods[2];
     struct behaviour behaviour;
     struct report report;
     struct prng prng;
@@ -298,30 +296,19 @@ static int read_behaviour(const struct args *args, struct behaviour *out)
     return CLI_OK;
 }
 
-static int add_methods(struct receiver *receiver, const struct args *args)
+static int add_methods(struct receiver *receiver)
 {
+    int err;
+
     receiver->methods[0] =
         (struct rpc_method){.path = RECEIVER_DELIVER_PATH, .handler = on_deliver, .ctx = receiver};
-    receiver->method_count = 1;
-    for (size_t i = 0; i < args->item_count; i++) {
-        if (strcmp(args->items[i].name, "method") != 0) {
-            continue;
-        }
-        if (receiver->method_count == ARRAY_COUNT(receiver->methods)) {
-            return cli_usage("more than %d methods", METHOD_COUNT_MAX);
-        }
-        receiver->methods[receiver->method_count++] = (struct rpc_method){
-            .path = args->items[i].value, .handler = on_method, .ctx = receiver};
+    receiver->methods[1] =
+        (struct rpc_method){.path = RPC_PATH_ANY, .handler = on_method, .ctx = receiver};
+    err = rpc_server_add_all(receiver->server, receiver->methods, ARRAY_COUNT(receiver->methods));
+    if (err != 0) {
+        cli_say("cannot serve: %s", err_text(err));
     }
-    for (size_t i = 0; i < receiver->method_count; i++) {
-        int err = rpc_server_add(receiver->server, &receiver->methods[i]);
-
-        if (err != 0) {
-            return cli_usage("--method \"%s\" must be /package.Service/Method, once: %s",
-                             receiver->methods[i].path, err_text(err));
-        }
-    }
-    return CLI_OK;
+    return err == 0 ? CLI_OK : CLI_ERROR;
 }
 
 static int open_server(struct receiver *receiver, const struct args *args)
@@ -382,7 +369,7 @@ static int receiver_run(struct receiver *receiver, const struct args *args)
     if (code != CLI_OK) {
         return code;
     }
-    code = add_methods(receiver, args);
+    code = add_methods(receiver);
     if (code == CLI_OK) {
         report_listening(&receiver->report, args_text(args, "address", "127.0.0.1"),
                          rpc_server_port(receiver->server));
@@ -425,7 +412,6 @@ static int receive(const struct args *args)
 static const struct cli_option RECEIVE_OPTIONS[] = {
     {"address", 0, "ADDRESS", "numeric address to listen on (default 127.0.0.1)"},
     {"port", 'p', "PORT", "port to listen on (default 7500); 0 takes any and prints it"},
-    {"method", 'm', "PATH", "also serve /package.Service/Method, with an empty answer; any number"},
     {"summary", 0, NULL, "print only the summary at the end"},
     {"count", 0, "N", "end after so many attempts"},
     {"delay", 0, "SPAN", "answer so much later"},
@@ -436,7 +422,7 @@ static const struct cli_option RECEIVE_OPTIONS[] = {
 const struct command RECEIVE_COMMANDS[] = {
     {"receive", "", "", 0, "Receive attempts and say how late they come.",
      "  foliot receive --port 7500\n"
-     "  foliot receive -p 0 -m /shop.Billing/Charge --delay 50ms --fail-permille 10 -o json\n",
+     "  foliot receive -p 0 --delay 50ms --fail-permille 10 -o json\n",
      RECEIVE_OPTIONS, ARRAY_COUNT(RECEIVE_OPTIONS), receive},
 };
 const size_t RECEIVE_COMMAND_COUNT = ARRAY_COUNT(RECEIVE_COMMANDS);

@@ -24,6 +24,10 @@ struct rpc_call;
  */
 typedef void (*rpc_handler_fn)(struct rpc_call *call, struct slice request, void *ctx);
 
+/* Path of a row that serves every well-formed path without a row of its own; rpc_call_path gives
+ * this one. For tools that play any service; a product names its methods. */
+#define RPC_PATH_ANY "*"
+
 /* One row of a service's method table; the row and its path live as long as the server. */
 struct rpc_method {
     const char *path; /* "/foliot.v1.TaskService/Create", case matters */

@@ -38,15 +38,33 @@ static size_t lower_bound(const struct rpc_methods *methods, struct slice path)
     return low;
 }
 
+/* The method of exactly this path, or NULL. */
+static const struct rpc_method *find_row(const struct rpc_methods *methods, struct slice path)
+{
+    size_t index = lower_bound(methods, path);
+
+    if (index == methods->count || !slice_equal(slice_of(methods->rows[index]->path), path)) {
+        return NULL;
+    }
+    return methods->rows[index];
+}
+
 int rpc_methods_add(struct rpc_methods *methods, const struct rpc_method *method)
 {
     struct slice path = slice_of(method->path);
     size_t index = lower_bound(methods, path);
 
+    if (slice_equal(path, slice_of(RPC_PATH_ANY))) {
+        if (methods->any != NULL) {
+            return ERR_EXISTS;
+        }
+        methods->any = method;
+        return 0;
+    }
     if (!grpc_is_path(path)) {
         return ERR_INVALID;
     }
-    if (rpc_methods_find(methods, path) != NULL) {
+    if (find_row(methods, path) != NULL) {
         return ERR_EXISTS;
     }
     if (methods->count == RPC_METHODS_MAX) {
@@ -62,12 +80,9 @@ int rpc_methods_add(struct rpc_methods *methods, const struct rpc_method *method
 
 const struct rpc_method *rpc_methods_find(const struct rpc_methods *methods, struct slice path)
 {
-    size_t index = lower_bound(methods, path);
+    const struct rpc_method *row = find_row(methods, path);
 
-    if (index == methods->count || !slice_equal(slice_of(methods->rows[index]->path), path)) {
-        return NULL;
-    }
-    return methods->rows[index];
+    return row == NULL && grpc_is_path(path) ? methods->any : row;
 }
 
 bool rpc_methods_has_service(const struct rpc_methods *methods, struct slice service)

@@ -62,7 +62,7 @@ uint16_t rpc_server_port(const struct rpc_server *server);
 /*
  * Serve a method. Add all of them in the turn in which the server was opened.
  *
- * shape:  method->path is "/package.Service/Method".
+ * shape:  method->path is "/package.Service/Method", or RPC_PATH_ANY.
  * errors: ERR_INVALID, ERR_EXISTS, ERR_NO_MEMORY.
  */
 MUST_USE int rpc_server_add(struct rpc_server *server, const struct rpc_method *method);
