@@ -139,8 +139,9 @@ static void turn_wheel(struct broker *broker, uint32_t index)
 /* Claim from the front of a queue's line while there is room. */
 static void serve(struct broker *broker, struct queue_state *queue)
 {
-    while (queue->is_known && !list_is_empty(&queue->ready)) {
-        struct list *link = list_take_first(&queue->ready);
+    struct list *link;
+
+    while (queue->is_known && (link = list_take_first(&queue->ready)) != NULL) {
         struct entry *entry = CONTAINER_OF(link, struct entry, ready);
 
         wheel_node_init(&entry->node);

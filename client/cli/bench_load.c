@@ -368,8 +368,10 @@ static int64_t due_count(const struct load *load)
 /* Start a call with the next tasks. */
 static void call_start(struct load *load, int64_t count)
 {
-    struct load_call *call = CONTAINER_OF(list_take_first(&load->idle), struct load_call, link);
+    struct list *link = list_take_first(&load->idle);
+    struct load_call *call = CONTAINER_OF(link, struct load_call, link);
 
+    REQUIRE(link != NULL);
     call->count = (size_t)count;
     for (int64_t i = 0; i < count; i++) {
         call->numbers[i] = (uint32_t)(load->next + i);
