@@ -111,12 +111,12 @@ struct zk_link {
     struct zk_message missed_message; /* the spare */
 };
 
-/* Make the handle, on the helper thread; then MESSAGE_OPENED. */
+/* Make the handle, on the helper thread; then MESSAGE_OPENED. ctx: the link. */
 void *zk_library_open(void *ctx);
 
 /* Look the names up again and tell the library if their addresses have changed, on the helper
  * thread; then MESSAGE_RESOLVED. */
-void *zk_library_resolve(void *link);
+void *zk_library_resolve(void *ctx);
 
 /* End the session, on the helper thread; then MESSAGE_CLOSED. */
 void *zk_library_close(void *ctx);

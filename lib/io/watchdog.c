@@ -49,7 +49,7 @@ static void end_process(void)
 
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
     (void)kill(getpid(), SIGABRT);
-    (void)sleep(CORE_S);
+    (void)nanosleep(&(struct timespec){.tv_sec = CORE_S}, NULL);
     (void)kill(getpid(), SIGKILL);
 }
 

@@ -27,8 +27,12 @@ static struct client b;
 typedef int (*getaddrinfo_fn)(const char *node, const char *service, const struct addrinfo *hints,
                               struct addrinfo **found);
 
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-                struct addrinfo **found)
+/* Takes the place of libc's for the whole process. */
+int fake_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                     struct addrinfo **found) __asm__("getaddrinfo");
+
+int fake_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                     struct addrinfo **found)
 {
     void *symbol = dlsym(RTLD_NEXT, "getaddrinfo");
     getaddrinfo_fn real;
