@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any bytes as gRPC messages in any cut: the verdict does not depend on the cut, and nothing is
+ * kept beyond the limit.
+ */
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/rpc/grpc_msg.h"
+
+#define MESSAGE_BYTES_MAX 1000U
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Feed all bytes in pieces of `step`; the first verdict that is not OK, or that of the end. */
+static enum rpc_status feed(struct grpc_reader *reader, struct slice bytes, size_t step)
+{
+    const char *why = NULL;
+
+    while (bytes.len > 0) {
+        size_t len = bytes.len < step ? bytes.len : step;
+        enum rpc_status status = grpc_reader_take(reader, (struct slice){bytes.data, len}, &why);
+
+        if (status != RPC_OK) {
+            REQUIRE(why != NULL);
+            return status;
+        }
+        bytes = (struct slice){bytes.data + len, bytes.len - len};
+    }
+    return grpc_reader_end(reader, &why);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int64_t blocks = mem_block_count();
+    struct grpc_reader whole;
+    struct grpc_reader cut;
+    enum rpc_status status;
+
+    if (size == 0) {
+        return 0;
+    }
+    grpc_reader_init(&whole, MESSAGE_BYTES_MAX);
+    grpc_reader_init(&cut, MESSAGE_BYTES_MAX);
+    status = feed(&whole, (struct slice){data + 1, size - 1}, size);
+    REQUIRE(feed(&cut, (struct slice){data + 1, size - 1}, 1U + data[0] % 16U) == status);
+    if (status == RPC_OK) {
+        REQUIRE(grpc_reader_message(&whole).len == size - 1 - GRPC_PREFIX_BYTES);
+        REQUIRE(slice_equal(grpc_reader_message(&whole), grpc_reader_message(&cut)));
+    }
+    grpc_reader_fini(&whole);
+    grpc_reader_fini(&cut);
+    REQUIRE(mem_block_count() == blocks);
+    return 0;
+}
