@@ -19,7 +19,62 @@
 /* A database that we could not write to is tried again this often. */
 #define PROBE_US (2 * US_PER_S)
 
-/* Placement for the present members: the owner's index of each shard. NULL when it cannot be had.
+/*
+ * Whether a younger member has the same name. A broker that was killed and started again is listed
+ * twice until the old session ends; two that were given one name by mistake, for ever. Either way
+ * one of them counts, or placement would stand still for everybody.
+ */
+static bool is_superseded(const struct broker *broker, size_t index)
+{
+    const struct member *member = &broker->members[index];
+
+    for (size_t i = 0; i < broker->member_count; i++) {
+        const struct member *other = &broker->members[i];
+
+        if (i == index || strcmp(other->name, member->name) != 0) {
+            continue;
+        }
+        if (other->started_ms > member->started_ms ||
+            (other->started_ms == member->started_ms &&
+             strcmp(other->instance, member->instance) > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The members that count, as placement wants them. */
+static size_t list_members(const struct broker *broker, struct assign_member *members)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < broker->member_count; i++) {
+        if (!is_superseded(broker, i)) {
+            members[count].name = slice_of(broker->members[i].name);
+            members[count].cannot = broker->members[i].cannot;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Place of a member in that list; one that is superseded is in no place of it. */
+static uint32_t place_of(const struct broker *broker, size_t index)
+{
+    uint32_t before = 0;
+
+    if (is_superseded(broker, index)) {
+        return ASSIGN_NONE;
+    }
+    for (size_t i = 0; i < index; i++) {
+        before += !is_superseded(broker, i);
+    }
+    return before;
+}
+
+/*
+ * Placement for the present members: the owner of each shard by its place in list_members. NULL
+ * when it cannot be had.
  */
 static uint32_t *place(const struct broker *broker)
 {
@@ -27,18 +82,16 @@ static uint32_t *place(const struct broker *broker)
     struct assign_member *members = mem_new(broker->member_count, sizeof(*members));
     struct assign_shard *shards = mem_new(shard_count, sizeof(*shards));
     uint32_t *owners = mem_new(shard_count, sizeof(*owners));
+    size_t member_count = 0;
 
     if (members != NULL && shards != NULL && owners != NULL) {
-        for (size_t i = 0; i < broker->member_count; i++) {
-            members[i].name = slice_of(broker->members[i].name);
-            members[i].cannot = broker->members[i].cannot;
-        }
+        member_count = list_members(broker, members);
         for (uint32_t i = 0; i < shard_count; i++) {
             shards[i] = (struct assign_shard){i, broker->shards[i].database};
         }
     }
     if (members == NULL || shards == NULL || owners == NULL ||
-        assign(members, broker->member_count, shards, shard_count, owners) != 0) {
+        assign(members, member_count, shards, shard_count, owners) != 0) {
         mem_free(owners);
         owners = NULL; // Nothing moves until the next look.
     }
@@ -67,18 +120,20 @@ static size_t find_self(const struct broker *broker)
 static void apply_placement(struct broker *broker, bool only_gain)
 {
     size_t self = find_self(broker);
+    uint32_t self_place;
     uint32_t *owners;
 
     if (self == broker->member_count || broker->is_draining) {
         return;
     }
+    self_place = place_of(broker, self);
     owners = place(broker);
     if (owners == NULL) {
         return;
     }
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         struct shard *shard = &broker->shards[i];
-        bool is_ours = owners[i] == self;
+        bool is_ours = owners[i] == self_place;
 
         if (is_ours != shard->is_desired && (is_ours || !only_gain)) {
             shard->is_desired = is_ours;

@@ -206,6 +206,41 @@ Test(broker, owns_every_shard_when_alone)
     rig_close(&rig);
 }
 
+static uint32_t owned(struct rig *rig)
+{
+    struct broker_stats stats;
+
+    broker_inspect(rig->broker, &stats);
+    return (uint32_t)stats.shards_owned;
+}
+
+/* A broker that was killed and started again is listed twice until its old session ends. */
+Test(broker, of_two_members_with_one_name_the_younger_counts)
+{
+    static struct rig rig;
+    struct member members[3];
+
+    rig_open(&rig);
+    members[0] = rig.self; // The older namesake, and somebody else.
+    members[0].started_ms = -1;
+    memcpy(members[0].instance, "0000000000000002", 17);
+    members[1] = rig.self;
+    members[2] = rig.self;
+    memcpy(members[2].name, "two", 4);
+    memcpy(members[2].instance, "0000000000000003", 17);
+    broker_on_members(rig.broker, &rig.now, members, 3);
+    rig_pass(&rig, 1000);
+    cr_assert_eq(owned(&rig), SHARDS / 2, "placement goes on");
+    members[0].started_ms = 1;
+    broker_on_members(rig.broker, &rig.now, members, 3);
+    rig_pass(&rig, 1000);
+    cr_assert_eq(owned(&rig), 0, "the younger one takes our place");
+    broker_on_members(rig.broker, &rig.now, members + 1, 2);
+    rig_pass(&rig, 1000);
+    cr_assert_eq(owned(&rig), SHARDS / 2);
+    rig_close(&rig);
+}
+
 Test(broker, fires_at_its_millisecond_never_early_and_once)
 {
     static struct rig rig;
