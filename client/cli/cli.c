@@ -64,7 +64,7 @@ const char *cli_status_name(enum rpc_status status)
     return (unsigned)status < ARRAY_COUNT(names) ? names[status] : "UNKNOWN";
 }
 
-static void say(const char *format, va_list args)
+static PRINTF_LIKE(1, 0) void say(const char *format, va_list args)
 {
     (void)fputs("foliot: ", stderr);
     (void)vfprintf(stderr, format, args);
