@@ -49,6 +49,7 @@ static void init_lists(struct broker *broker)
 {
     const struct broker_options *options = &broker->options;
 
+    list_init(&broker->all_flights);
     list_init(&broker->touched);
     list_init(&broker->answered);
     list_init(&broker->unsettled);
@@ -96,8 +97,16 @@ int broker_new(const struct broker_env *env, const struct broker_options *option
 
 void broker_free(struct broker *broker)
 {
+    struct list *link;
+
     for (uint32_t i = 0; broker->shards != NULL && i < broker->options.cluster.shard_count; i++) {
         shard_fini(&broker->shards[i]);
+    }
+    while ((link = list_take_first(&broker->all_flights)) != NULL) {
+        struct flight *flight = CONTAINER_OF(link, struct flight, link);
+
+        mem_free(flight->block);
+        mem_free(flight->error);
     }
     for (uint32_t i = 0; broker->databases != NULL && i < broker->options.database_count; i++) {
         writer_fini(&broker->databases[i].writer);

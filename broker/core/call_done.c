@@ -56,10 +56,11 @@ static void forget_entry(struct shard *shard, struct entry *entry, int64_t what)
     remove_entry(shard, entry);
 }
 
-/* The outcome of a call's write is unknown: look as soon as the shard has a new epoch. */
-static void look_later(struct shard *shard, struct call *call)
+/* The outcome of a call's write is unknown: look as soon as the shard has a new epoch. If it has
+ * been taken again since, its tasks have gone on, and their rows tell nothing about the write. */
+static void look_later(struct shard *shard, struct call *call, bool is_fresh)
 {
-    if (shard->state == SHARD_IDLE || shard->state == SHARD_ACQUIRING ||
+    if (!is_fresh || shard->state == SHARD_IDLE || shard->state == SHARD_ACQUIRING ||
         shard->state == SHARD_RELEASING) {
         call_answer(shard->broker, call, ERR_OUTCOME_UNKNOWN);
         return;
@@ -111,7 +112,7 @@ static void insert_done(struct shard *shard, const struct store_op *op, const st
     struct call *call = note->call;
 
     if (result == ERR_OUTCOME_UNKNOWN) {
-        look_later(shard, call);
+        look_later(shard, call, is_fresh);
         return;
     }
     if (result == ERR_EXISTS) {
@@ -146,7 +147,7 @@ static void begin_again(struct shard *shard, const struct note *note, bool is_fr
 static void cancel_done(struct shard *shard, const struct note *note, int result, bool is_fresh)
 {
     if (result == ERR_OUTCOME_UNKNOWN) {
-        look_later(shard, note->call);
+        look_later(shard, note->call, is_fresh);
         return;
     }
     if (result == ERR_NOT_FOUND) {
@@ -221,7 +222,7 @@ static void update_done(struct shard *shard, const struct store_op *op, const st
     struct call *call = note->call;
 
     if (result == ERR_OUTCOME_UNKNOWN) {
-        look_later(shard, call);
+        look_later(shard, call, is_fresh);
         return;
     }
     if (result == ERR_NOT_FOUND) {

@@ -150,6 +150,13 @@ void call_abandon(struct shard *shard)
     while ((link = list_take_first(&shard->waiting)) != NULL) {
         call_answer(shard->broker, CONTAINER_OF(link, struct call, link), ERR_FENCED);
     }
+    call_abandon_unknown(shard);
+}
+
+void call_abandon_unknown(struct shard *shard)
+{
+    struct list *link;
+
     while ((link = list_take_first(&shard->unknown)) != NULL) {
         call_answer(shard->broker, CONTAINER_OF(link, struct call, link), ERR_OUTCOME_UNKNOWN);
     }
@@ -165,12 +172,15 @@ static void judge_unknown(struct broker *broker, struct call *call, const struct
     case CALL_CREATE:
         in_effect = row != NULL;
         call->created = in_effect;
+        call->found = call->task.id;
+        call->found_due_ms = call->task.due_ms;
         break;
     case CALL_CANCEL:
         in_effect = row == NULL;
         break;
     case CALL_UPDATE:
         in_effect = row != NULL && call_is_updated(call, row);
+        call->found_due_ms = in_effect ? row->due_ms : 0;
         break;
     case CALL_GET:
         UNREACHABLE(); // Writes nothing.
@@ -211,6 +221,7 @@ static void look_done(struct store_read *look)
         judge_unknown(shard->broker, call, find_row(look, call->core_seq));
     }
     call_look(shard);
+    shard_touch(shard); // It may load now.
 }
 
 void call_look(struct shard *shard)
@@ -218,7 +229,7 @@ void call_look(struct shard *shard)
     struct broker *broker = shard->broker;
     size_t count = 0;
 
-    if (shard->is_looking || list_is_empty(&shard->unknown) || shard->state != SHARD_ACTIVE ||
+    if (shard->is_looking || list_is_empty(&shard->unknown) || shard->state != SHARD_LOADING ||
         broker->now.boot < shard->retry_at) {
         return;
     }

@@ -28,6 +28,9 @@ void call_look(struct shard *shard);
 /* The shard is not ours any more: answer whoever waits for it. */
 void call_abandon(struct shard *shard);
 
+/* As far as unknown writes go: what became of them cannot be told any more. */
+void call_abandon_unknown(struct shard *shard);
+
 /* Answer waiting calls whose time is up. Once per scan. */
 void call_expire(struct shard *shard);
 

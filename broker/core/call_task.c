@@ -324,7 +324,6 @@ static void fill_delete(const struct shard *shard, const struct entry *entry, st
     op->kind = STORE_DELETE;
     op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     op->task.queue = queue->queue.id;
-    op->task.key = block_key(entry_block(entry));
     op->expected_attempt = entry->attempt;
     op->now_ms = lower_ms(broker, shard->database);
     op->key_until_ms = time_add(op->now_ms, queue->queue.key_memory_ms);

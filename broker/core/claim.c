@@ -48,6 +48,7 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     flight->attempt.payload = block_payload(flight->block);
     flight->attempt.key = block_key(flight->block);
     list_init(&flight->attempt.link);
+    list_add(&broker->all_flights, &flight->link);
     entry->body.flight = flight;
     entry->flying = 1;
     queue->flights++;
@@ -106,6 +107,7 @@ void flight_end(struct broker *broker, struct flight *flight, bool known)
         report(broker, flight);
     }
     queue->flights--;
+    list_del(&flight->link);
     group_leave(broker, flight->attempt.database, flight->group, known);
     mem_free(flight->block);
     mem_free(flight->error);
@@ -298,8 +300,8 @@ void claim_part(struct shard *shard, struct entry *entry, bool keep)
     entry->body.block = NULL;
     entry->flying = 0;
     flight->entry = NULL;
-    if (!flight->is_started && !keep && !flight->is_sent) {
-        flight_end(broker, flight, false);
+    if (!flight->is_started && !flight->is_sent && (!keep || flight->group == NULL)) {
+        flight_end(broker, flight, false); // Not claimed, or the next owner's to find.
         return;
     }
     if (flight->is_started && flight->is_ended && !keep && !flight->is_sent) {
@@ -312,8 +314,9 @@ void claim_part(struct shard *shard, struct entry *entry, bool keep)
         flight->is_adrift = map_put(&shard->adrift, (uint64_t)flight->attempt.id.seq, flight) == 0;
         return;
     }
-    ((struct flight *)other)->is_adrift = false; // An older attempt: its outcome counts no more.
     flight->is_adrift = map_change(&shard->adrift, (uint64_t)flight->attempt.id.seq, flight) == 0;
+    ((struct flight *)other)->is_adrift = false; // An older attempt: its outcome counts no more.
+    flight_check(broker, other);
 }
 
 void claim_withdraw(struct shard *shard, struct entry *entry)
@@ -441,7 +444,6 @@ void claim_settle(struct shard *shard, struct entry *entry)
     op = writer_add(writer, shard, &note);
     op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     op->task.queue = entry_queue(broker, entry)->queue.id;
-    op->task.key = block_key(entry_block(entry));
     op->expected_attempt = entry->attempt;
     op->attempt = entry->attempt + 1;
     settle_fill(shard, entry, op);

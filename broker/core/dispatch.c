@@ -98,7 +98,8 @@ static void handle_timer(struct broker *broker, struct entry *entry)
         start(shard, entry);
         break;
     case ENTRY_HELD:
-        if ((entry->flags & ENTRY_TOUCHED) != 0) {
+        // A queue that is not known yet cannot say what an unknown outcome means to it.
+        if ((entry->flags & ENTRY_TOUCHED) != 0 || !entry_queue(broker, entry)->is_known) {
             entry_wake_at(shard, entry, lower_ms(broker, shard->database) + WITHDRAWN_MS);
         } else {
             broker->stats.unknown++;

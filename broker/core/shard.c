@@ -172,16 +172,9 @@ static void drop(struct shard *shard, bool keep)
 
 void shard_fini(struct shard *shard)
 {
-    struct map_iter iter = {0};
-    struct flight *flight;
-
     list_init(&shard->waiting);
     list_init(&shard->unknown);
     drop_entries(shard, true);
-    while ((flight = map_next(&shard->adrift, &iter)) != NULL) {
-        mem_free(flight->block);
-        mem_free(flight->error);
-    }
     map_fini(&shard->adrift);
     forget_claims(shard);
     map_fini(&shard->gone);
@@ -214,6 +207,14 @@ void shard_lost(struct shard *shard)
     shard->serial++; // Whatever is in flight belongs to a life before this.
 }
 
+/* A new generation for what we hold. Somebody else may have owned it in between, so that the rows
+ * tell nothing about our own writes any more. */
+static void reacquire(struct shard *shard)
+{
+    shard_move(shard, SHARD_ACQUIRING);
+    call_abandon_unknown(shard);
+}
+
 void shard_unknown(struct shard *shard)
 {
     if (shard->state != SHARD_LOADING && shard->state != SHARD_ACTIVE &&
@@ -225,7 +226,7 @@ void shard_unknown(struct shard *shard)
         shard->bump_count++;
         shard_move(shard, SHARD_BUMPING);
     } else {
-        shard_move(shard, SHARD_ACQUIRING);
+        reacquire(shard);
     }
     drop(shard, true);
 }
@@ -336,7 +337,7 @@ static void ask_bump(struct shard *shard)
     struct broker *broker = shard->broker;
 
     if (shard->bump_count >= EPOCH_BUMP_COUNT) {
-        shard_move(shard, SHARD_ACQUIRING);
+        reacquire(shard);
         return;
     }
     shard->bump =
@@ -506,7 +507,6 @@ static void step_active(struct shard *shard)
         return;
     }
     window_step(shard);
-    call_look(shard);
     if (!list_is_empty(&shard->waiting)) {
         call_wake(shard);
     }
@@ -573,6 +573,7 @@ void shard_step(struct shard *shard)
         step_idle(shard);
         break;
     case SHARD_LOADING:
+        call_look(shard);
         window_step(shard);
         break;
     case SHARD_ACTIVE:

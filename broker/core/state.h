@@ -135,6 +135,7 @@ struct group {
  */
 struct flight {
     struct attempt attempt; /* the outbound's view */
+    struct list link;       /* in broker.all_flights */
     struct entry *entry;
     struct block *block;
     struct group *group; /* NULL until the claim's batch is sent */
@@ -304,9 +305,10 @@ struct broker {
     struct queue_state **queues; /* by index; never moves or shrinks */
     uint32_t queue_count;
     struct map queue_index; /* queue number → struct queue_state */
-    struct list touched;    /* shards to look at in this tick */
-    struct list answered;   /* calls whose callback is owed */
-    struct list unsettled;  /* SETTLING entries that found no room in their writer */
+    struct list all_flights;
+    struct list touched;   /* shards to look at in this tick */
+    struct list answered;  /* calls whose callback is owed */
+    struct list unsettled; /* SETTLING entries that found no room in their writer */
     uint32_t call_count;
     span_ms window_ms; /* now, after memory has had its say */
     /* membership.c */

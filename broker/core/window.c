@@ -5,6 +5,7 @@
 #include "broker/core/window.h"
 
 #include "broker/core/claim.h"
+#include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
@@ -14,6 +15,9 @@
 /* Most ids that may leave memory during one page: beyond it the page is thrown away and read anew.
  */
 #define GONE_MAX 65536U
+
+/* Least page: with less room in memory than this none is asked for. */
+#define PAGE_ROW_COUNT_MIN 64U
 
 /* Order of places: bucket, then seq. */
 static bool is_before(int64_t bucket, int64_t seq, int64_t other_bucket, int64_t other_seq)
@@ -80,17 +84,19 @@ void window_forget(struct shard *shard, int64_t seq)
 static void rejoin(struct shard *shard, struct entry *entry, struct flight *flight)
 {
     (void)map_del(&shard->adrift, (uint64_t)entry->seq);
+    flight->is_adrift = false;
     claim_join(entry, flight);
-    if (flight->is_started) {
-        entry_move(entry, ENTRY_RUNNING);
-    } else {
+    if (!flight->is_started) {
         // Claimed by us and never handed out: nobody else can have started it.
         flight->is_ended = true;
         flight->attempt.outcome = OUTCOME_NOT_STARTED;
         entry_move(entry, ENTRY_HELD);
-    }
-    if (flight->is_ended) {
         claim_settle(shard, entry);
+        return;
+    }
+    entry_move(entry, ENTRY_RUNNING);
+    if (flight->is_ended) {
+        dispatch_ended(shard, entry); // An unknown outcome holds the claim until its deadline.
     }
 }
 
@@ -99,16 +105,25 @@ struct entry *window_take(struct shard *shard, const struct task *row)
     struct entry *entry = entry_new(shard, row);
     const struct claim *claim;
     struct flight *flight;
+    bool is_live;
 
     if (entry == NULL) {
         return NULL;
     }
     claim = map_find(&shard->inherited, (uint64_t)row->id.seq);
-    if (claim == NULL || claim->attempt <= row->attempt) {
+    flight = map_find(&shard->adrift, (uint64_t)row->id.seq);
+    is_live = claim != NULL && claim->attempt > row->attempt;
+    if (flight != NULL && !(is_live && flight->attempt.attempt == claim->attempt)) {
+        // Of an attempt that is over: a later one with its number must not find it here.
+        (void)map_del(&shard->adrift, (uint64_t)row->id.seq);
+        flight->is_adrift = false;
+        flight_check(shard->broker, flight);
+        flight = NULL;
+    }
+    if (!is_live) {
         return entry;
     }
-    flight = map_find(&shard->adrift, (uint64_t)row->id.seq);
-    if (flight != NULL && flight->attempt.attempt == claim->attempt && !flight->is_sent) {
+    if (flight != NULL && !flight->is_sent) {
         rejoin(shard, entry, flight);
         return entry;
     }
@@ -182,17 +197,19 @@ static void page_done(struct store_read *page)
 
 static bool wants_page(const struct shard *shard)
 {
-    const struct broker *broker = shard->broker;
+    // Callers whose write is unknown are answered by what the rows say before any of them moves on.
+    bool may_load = shard->state == SHARD_ACTIVE ||
+                    (shard->state == SHARD_LOADING && list_is_empty(&shard->unknown));
 
-    return (shard->state == SHARD_LOADING || shard->state == SHARD_ACTIVE) && !shard->is_paging &&
-           shard->has_claims && broker->now.boot >= shard->retry_at &&
-           pool_left(&broker->entries) > SLICE_ROW_COUNT_MAX;
+    return may_load && !shard->is_paging && shard->has_claims &&
+           shard->broker->now.boot >= shard->retry_at;
 }
 
 void window_step(struct shard *shard)
 {
     struct broker *broker = shard->broker;
     struct store_read *page = &shard->page;
+    size_t room = pool_left(&broker->entries);
 
     if (broker->now.database[shard->database].lower_us == INT64_MIN || !wants_page(shard)) {
         return; // Without a clock nobody knows what is near.
@@ -204,6 +221,12 @@ void window_step(struct shard *shard)
     if (shard->is_loaded) {
         return;
     }
+    if (room < PAGE_ROW_COUNT_MIN) {
+        if (shard->state == SHARD_LOADING) {
+            shard_on_page(shard); // Others fill the memory: it serves calls meanwhile.
+        }
+        return;
+    }
     *page = (struct store_read){.kind = STORE_READ_SLICE,
                                 .database = shard->database,
                                 .shard = shard->id,
@@ -211,7 +234,7 @@ void window_step(struct shard *shard)
                                 .after_bucket = shard->cursor_bucket,
                                 .after_seq = shard->cursor_seq,
                                 .to_bucket = shard->target,
-                                .limit = SLICE_ROW_COUNT_MAX,
+                                .limit = (uint32_t)time_min((int64_t)room, SLICE_ROW_COUNT_MAX),
                                 .cb = page_done,
                                 .owner = shard};
     shard->page_serial = shard->serial;
