@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The history, and what must hold of every commit: K-3, K-5, and that nothing is written without a
+ * reason.
+ */
+#include "tests/sim/check.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "tests/sim/check_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TASKS_MAX (UINT64_C(1) << 30)
+
+uint64_t check_token(struct slice bytes)
+{
+    uint64_t number = 0;
+
+    if (bytes.len >= sizeof(number)) {
+        memcpy(&number, bytes.data, sizeof(number));
+    }
+    return number;
+}
+
+int64_t check_clock(const struct check *check, uint32_t shard)
+{
+    return sim_clock(check->sim, check->sim->cluster.database_of[shard]);
+}
+
+struct check_text check_name(const struct check_task *task)
+{
+    struct check_text name;
+    char id[TASK_ID_TEXT_LEN + 1];
+
+    task_id_format(task->id, id);
+    (void)snprintf(name.text, sizeof(name.text), "task %s of shard %u", id, task->shard);
+    return name;
+}
+
+struct check_task *check_task_find(const struct check *check, uint32_t shard, struct task_id id)
+{
+    return map_find(&check->tasks_by_seq[shard], (uint64_t)id.seq);
+}
+
+struct check_attempt *check_attempt_find(const struct check_task *task, uint32_t attempt)
+{
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        if (task->attempts[i].attempt == attempt) {
+            return &task->attempts[i];
+        }
+    }
+    return NULL;
+}
+
+bool check_may_run(const struct check *check, const struct check_task *task,
+                   const struct check_attempt *attempt)
+{
+    bool is_known = attempt->reported != 0 && attempt->reported != OUTCOME_UNKNOWN;
+
+    return !is_known && check_clock(check, task->shard) < attempt->deadline_ms * US_PER_MS;
+}
+
+struct check_key *check_key_find(struct check *check, uint64_t key)
+{
+    struct check_key *found = map_find(&check->keys, key);
+    int err;
+
+    if (found == NULL) {
+        found = sim_need(1, sizeof(*found));
+        err = map_put(&check->keys, key, found);
+        REQUIRE(err == 0);
+    }
+    return found;
+}
+
+void check_numbers_add(uint64_t **numbers, size_t *count, uint64_t number)
+{
+    *numbers = mem_resize(*numbers, (*count + 1) * sizeof(**numbers));
+    REQUIRE(*numbers != NULL);
+    (*numbers)[(*count)++] = number;
+}
+
+bool check_numbers_del(uint64_t *numbers, size_t *count, uint64_t number)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (numbers[i] == number) {
+            numbers[i] = numbers[--*count];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- commits --- */
+
+static void commit_insert(struct check *check, const struct store_op *op)
+{
+    struct check_task *task;
+    struct check_call *call = check_call_find(check, check_token(op->task.payload));
+    int err;
+
+    if (check_task_find(check, op->shard, op->task.id) != NULL) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3", "an id was given twice: shard %u, %llx", op->shard,
+                 (unsigned long long)op->task.id.seq);
+        return;
+    }
+    task = sim_need(1, sizeof(*task));
+    task->shard = op->shard;
+    task->id = op->task.id;
+    task->queue = op->task.queue;
+    task->key = check_token(op->task.key);
+    task->token = check_token(op->task.payload);
+    task->creator = task->token;
+    task->inserted = check->sim->now;
+    task->due_ms = op->task.due_ms;
+    task->attempt = op->task.attempt;
+    err = map_put(&check->tasks_by_seq[op->shard], (uint64_t)op->task.id.seq, task);
+    REQUIRE(err == 0);
+    list_add(&check->tasks, &task->link);
+    check->task_count++;
+    check->pending_count++;
+    if (task->key != 0) {
+        check_key_find(check, task->key)->holder = task;
+    }
+    if (call->is_in_effect) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "one create made two tasks, the second is %s",
+                 check_name(task).text);
+    }
+    call->is_in_effect = true;
+    call->task = task;
+    if (call->state == CALL_STATE_ANSWERED && call->result != ERR_OUTCOME_UNKNOWN) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s was created after its create was answered %s",
+                 check_name(task).text, err_name(call->result));
+    }
+}
+
+static void commit_claim(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    if (op->attempt <= task->claimed) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u was claimed after attempt %u",
+                 check_name(task).text, op->attempt, task->claimed);
+    }
+    if (op->attempt <= task->attempt) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u was claimed when %u was over",
+                 check_name(task).text, op->attempt, task->attempt);
+    }
+    task->claimed = op->attempt;
+    task->claim_deadline_ms = op->deadline_ms;
+    if (op->raise_attempt) {
+        task->attempt = op->attempt - 1;
+    }
+}
+
+/* Whether an attempt's end may be recorded as a failure or an unknown outcome. */
+static bool may_give_up(const struct check *check, const struct check_task *task, uint32_t number,
+                        bool for_good)
+{
+    const struct check_attempt *attempt = check_attempt_find(task, number);
+
+    if (check_clock(check, task->shard) >= task->claim_deadline_ms * US_PER_MS) {
+        return true; // It is over, and its outcome may have been lost.
+    }
+    if (attempt == NULL) {
+        return false;
+    }
+    return attempt->reported == OUTCOME_RETRY ||
+           (for_good &&
+            (attempt->reported == OUTCOME_DEAD || attempt->reported == OUTCOME_UNKNOWN));
+}
+
+/* An update: who asked for it? */
+static void commit_update(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    struct check_call *call;
+    uint64_t number = 0;
+
+    check->figures.updates++;
+    if (op->set_payload) {
+        number = check_token(op->task.payload);
+        task->token = number;
+    } else {
+        for (size_t i = 0; i < task->update_count && number == 0; i++) {
+            const struct check_call *other = check_call_find(check, task->updates[i]);
+
+            number = other->has_due && other->due_ms == op->task.due_ms ? task->updates[i] : 0;
+        }
+    }
+    if (op->set_due) {
+        task->due_ms = op->task.due_ms;
+        task->due_call = number;
+        task->is_due_nameless = number == 0;
+    }
+    if (number == 0) {
+        return; // A relative time without a payload has no name.
+    }
+    call = check_call_find(check, number);
+    call->is_in_effect = true;
+    call->task = task;
+    if (call->state == CALL_STATE_ANSWERED && call->result != ERR_OUTCOME_UNKNOWN) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s was updated after its update was answered %s",
+                 check_name(task).text, err_name(call->result));
+    }
+}
+
+static void commit_change(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    bool ends_claim = op->attempt > op->expected_attempt;
+
+    if (op->attempt < task->attempt) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: the row's attempt fell from %u to %u",
+                 check_name(task).text, task->attempt, op->attempt);
+    }
+    if (ends_claim && op->attempt != task->claimed) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3", "%s: attempt %u was ended, the live one is %u",
+                 check_name(task).text, op->attempt, task->claimed);
+    }
+    if (op->set_counts && !may_give_up(check, task, op->attempt, false)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3",
+                 "%s: attempt %u was recorded as failed, which no "
+                 "receiver said",
+                 check_name(task).text, op->attempt);
+    }
+    if (ends_claim && !op->set_counts && check_attempt_find(task, op->attempt) != NULL) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u was given back after its start",
+                 check_name(task).text, op->attempt);
+    }
+    task->attempt = op->attempt;
+    if (op->set_counts) {
+        task->due_ms = op->task.due_ms;
+        task->due_call = 0;
+        task->is_due_nameless = false;
+    } else if (op->set_due || op->set_payload) {
+        commit_update(check, task, op);
+    }
+}
+
+static void end_task(struct check *check, struct check_task *task, enum check_end_kind end)
+{
+    task->end = end;
+    task->ended = check->sim->now;
+    check->pending_count--;
+    switch (end) {
+    case CHECK_DONE:
+        check->figures.done++;
+        break;
+    case CHECK_DEAD:
+        check->figures.dead++;
+        break;
+    case CHECK_CANCELLED:
+        check->figures.cancelled++;
+        break;
+    case CHECK_PENDING:
+        break;
+    }
+}
+
+static void commit_delete(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    const struct check_attempt *attempt = check_attempt_find(task, op->expected_attempt + 1);
+    uint32_t candidates = (uint32_t)task->cancel_count;
+
+    if (task->key != 0) {
+        candidates += check_key_find(check, task->key)->open;
+    }
+    task->candidates = candidates;
+    if (attempt != NULL && attempt->attempt == task->claimed &&
+        (attempt->reported == OUTCOME_DONE || attempt->reported == OUTCOME_OBSOLETE) &&
+        attempt->receiver == attempt->reported) {
+        end_task(check, task, CHECK_DONE);
+        return;
+    }
+    if (candidates == 0) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1",
+                 "%s: its row was deleted at attempt %u, and nobody asked for that",
+                 check_name(task).text, op->expected_attempt);
+    }
+    end_task(check, task, CHECK_CANCELLED);
+}
+
+static void commit_dead(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    if (op->attempt != task->claimed || !may_give_up(check, task, op->attempt, true)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3",
+                 "%s: attempt %u made it a dead letter without a reason", check_name(task).text,
+                 op->attempt);
+    }
+    end_task(check, task, CHECK_DEAD);
+}
+
+static void commit_op(struct check *check, const struct store_op *op)
+{
+    struct check_task *task;
+
+    if (op->epoch != check->epoch[op->shard]) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-5",
+                 "a write of epoch %lld became visible in shard %u after epoch %lld",
+                 (long long)op->epoch, op->shard, (long long)check->epoch[op->shard]);
+        return;
+    }
+    if (op->kind == STORE_INSERT) {
+        commit_insert(check, op);
+        return;
+    }
+    task = check_task_find(check, op->shard, op->task.id);
+    if (task == NULL || task->end != CHECK_PENDING) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3", "an operation of kind %u on a task that is not",
+                 op->kind);
+        return;
+    }
+    switch (op->kind) {
+    case STORE_CLAIM:
+        commit_claim(check, task, op);
+        break;
+    case STORE_CHANGE:
+        commit_change(check, task, op);
+        break;
+    case STORE_DELETE:
+        commit_delete(check, task, op);
+        break;
+    case STORE_DEAD:
+        commit_dead(check, task, op);
+        break;
+    case STORE_INSERT:
+        break;
+    }
+}
+
+static void commit_bump(struct check *check, const struct store_bump *bump, int64_t before)
+{
+    int64_t *epoch = &check->epoch[bump->shard];
+
+    TRACE(&check->sim->trace, "epoch", bump->shard, bump->epoch);
+    if (bump->epoch <= *epoch || before != *epoch) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-5", "the epoch of shard %u went from %lld to %lld",
+                 bump->shard, (long long)*epoch, (long long)bump->epoch);
+    }
+    *epoch = bump->epoch;
+}
+
+void check_on_commit(void *ctx, const struct store_mem_commit *commit)
+{
+    struct check *check = ctx;
+
+    if (commit->kind == STORE_MEM_BUMP) {
+        commit_bump(check, commit->bump, commit->epoch_before);
+    }
+    if (commit->kind != STORE_MEM_WRITE) {
+        return;
+    }
+    // Inserts first, as the store does: a claim may stand behind its insert.
+    for (int inserts = 1; inserts >= 0; inserts--) {
+        for (size_t i = 0; i < commit->batch->op_count; i++) {
+            const struct store_op *op = &commit->batch->ops[i];
+
+            if (op->result == 0 && (op->kind == STORE_INSERT) == (inserts == 1)) {
+                TRACE(&check->sim->trace, "commit", op->kind, op->shard, op->task.id.seq,
+                      op->attempt, op->set_due | op->set_payload << 1 | op->set_counts << 2,
+                      op->task.due_ms);
+                commit_op(check, op);
+            }
+        }
+    }
+}
+
+/* --- life --- */
+
+struct check *check_new(struct sim *sim)
+{
+    struct check *check = sim_need(1, sizeof(*check));
+
+    check->sim = sim;
+    list_init(&check->tasks);
+    map_init(&check->keys, TASKS_MAX);
+    for (uint32_t i = 0; i < SHARD_COUNT_MAX; i++) {
+        map_init(&check->tasks_by_seq[i], TASKS_MAX);
+    }
+    return check;
+}
+
+void check_free(struct check *check)
+{
+    struct map_iter iter = {0};
+    struct check_key *key;
+    struct list *link;
+
+    while ((link = list_take_first(&check->tasks)) != NULL) {
+        struct check_task *task = CONTAINER_OF(link, struct check_task, link);
+
+        mem_free(task->attempts);
+        mem_free(task->updates);
+        mem_free(task->cancels);
+        mem_free(task);
+    }
+    while ((key = map_next(&check->keys, &iter)) != NULL) {
+        mem_free(key);
+    }
+    map_fini(&check->keys);
+    for (uint32_t i = 0; i < SHARD_COUNT_MAX; i++) {
+        map_fini(&check->tasks_by_seq[i]);
+    }
+    mem_free(check->known);
+    mem_free(check->calls);
+    mem_free(check);
+}
+
+void check_get_figures(const struct check *check, struct check_figures *out)
+{
+    *out = check->figures;
+    out->created = check->task_count;
+}

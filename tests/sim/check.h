@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The oracles: what must hold of any history, whatever happened (DESIGN 1). They hear of every
+ * commit of the databases, every start of an attempt by the database's true clock, every answer,
+ * and believe no broker's own account.
+ */
+#ifndef FOLIOT_TESTS_SIM_CHECK_H
+#define FOLIOT_TESTS_SIM_CHECK_H
+
+#include "broker/core/call.h"
+#include "broker/core/env.h"
+#include "storage/store_mem.h"
+#include "tests/sim/sim.h"
+
+struct check *check_new(struct sim *sim);
+void check_free(struct check *check);
+
+/* A transaction has committed. ctx is the struct check. */
+void check_on_commit(void *ctx, const struct store_mem_commit *commit);
+
+/* --- calls of users ---------------------------------------------------------------------------*/
+
+/* A number for a new call; goes along in the payload of creates and updates. */
+uint64_t check_call_new(struct check *check);
+
+/* The call is given to a broker's core, for the first time or again after a refusal. */
+void check_call_begin(struct check *check, uint64_t number, const struct call *call);
+
+/* The core has answered. */
+void check_call_answer(struct check *check, uint64_t number, const struct call *call);
+
+/* Nobody will ever answer. */
+void check_call_lost(struct check *check, uint64_t number);
+
+/* --- attempts ---------------------------------------------------------------------------------*/
+
+/* The call leaves the broker now. */
+void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt);
+
+/* What its receiver will say; UNKNOWN: nothing that is heard in time. */
+void check_receiver(struct check *check, const struct attempt *attempt, enum outcome outcome);
+
+/* The outbound tells the core how it ended. */
+void check_reported(struct check *check, const struct sim_node *node, const struct attempt *attempt,
+                    enum outcome outcome);
+
+/* --- the second phase -------------------------------------------------------------------------*/
+
+/* How long a cluster may take after the last fault until every shard has one owner. */
+int64_t check_converge_us(const struct check *check);
+
+/* Every shard has exactly one active owner now. */
+void check_owners(struct check *check);
+
+/* Time by which every task must have ended. */
+int64_t check_last_end(const struct check *check);
+
+/* Every task has ended. */
+bool check_is_settled(const struct check *check);
+
+/* The last look at everything. */
+void check_end(struct check *check);
+
+/* --- for users --------------------------------------------------------------------------------*/
+
+/* A task that a user knows of. */
+struct check_known {
+    struct task_id id;
+    uint32_t queue;
+    wall_ms due_ms;
+    uint64_t key; /* number of its key; 0: none */
+};
+
+/* One of the tasks that were answered, mostly a young one. False: there is none. */
+bool check_pick(struct check *check, struct prng *prng, struct check_known *out);
+
+/* Figures of the run, for people. */
+struct check_figures {
+    uint64_t created;
+    uint64_t done;
+    uint64_t cancelled;
+    uint64_t dead;
+    uint64_t starts;
+    uint64_t updates;
+    uint64_t unknown_answers;
+    uint64_t refusals;
+    int64_t late_us_max; /* latest first start, after the later of due and insert */
+};
+void check_get_figures(const struct check *check, struct check_figures *out);
+
+#endif

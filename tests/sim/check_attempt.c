@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must hold of every call that leaves: K-2, K-4, K-6, and the answers to cancel and update.
+ */
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "tests/sim/check_parts.h"
+#include "tests/sim/sim_load.h"
+#include "tests/sim/sim_node.h"
+
+#include <string.h>
+
+/* The attempt's own times. */
+static void check_times(struct check *check, const struct check_task *task,
+                        const struct attempt *attempt)
+{
+    int64_t clock_us = check_clock(check, task->shard);
+
+    if (clock_us < attempt->due_ms * US_PER_MS) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: attempt %u started %lld us early",
+                 check_name(task).text, attempt->attempt,
+                 (long long)(attempt->due_ms * US_PER_MS - clock_us));
+    }
+    if (clock_us > attempt->start_by_ms * US_PER_MS) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u started %lld us after start_by",
+                 check_name(task).text, attempt->attempt,
+                 (long long)(clock_us - attempt->start_by_ms * US_PER_MS));
+    }
+    if (attempt->deadline_ms < attempt->start_by_ms + attempt->timeout_ms) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u may outlive its claim",
+                 check_name(task).text, attempt->attempt);
+    }
+}
+
+/* The claim that it rests on. */
+static void check_claim(struct check *check, const struct check_task *task,
+                        const struct attempt *attempt)
+{
+    if (attempt->attempt != task->claimed || attempt->attempt <= task->attempt) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6",
+                 "%s: attempt %u started; claimed up to %u, over up to %u", check_name(task).text,
+                 attempt->attempt, task->claimed, task->attempt);
+    }
+    if (attempt->deadline_ms != task->claim_deadline_ms) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6",
+                 "%s: attempt %u has another deadline than its claim", check_name(task).text,
+                 attempt->attempt);
+    }
+}
+
+/* Those before it. */
+static void check_others(struct check *check, const struct check_task *task,
+                         const struct attempt *attempt)
+{
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        const struct check_attempt *other = &task->attempts[i];
+
+        if (other->attempt >= attempt->attempt) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u started after attempt %u",
+                     check_name(task).text, attempt->attempt, other->attempt);
+        } else if (check_may_run(check, task, other)) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-6",
+                     "%s: attempt %u started while attempt %u may be running",
+                     check_name(task).text, attempt->attempt, other->attempt);
+        } else if (sim_load_is_at_most_once(check->sim->load, task->queue) &&
+                   (other->reported == 0 || other->reported == OUTCOME_UNKNOWN)) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-2",
+                     "%s: attempt %u started, the outcome of %u is unknown, at most once",
+                     check_name(task).text, attempt->attempt, other->attempt);
+        }
+    }
+}
+
+/* It starts by a due time that the database has no more: only an update may have changed it, and
+ * that has to say so. */
+static void check_old_due(struct check *check, const struct check_task *task,
+                          const struct attempt *attempt)
+{
+    struct check_call *update = task->due_call == 0 ? NULL : check_call_find(check, task->due_call);
+
+    if (update == NULL || (update->state == CALL_STATE_ANSWERED && update->result == 0 &&
+                           update->named != attempt->attempt)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-4",
+                 "%s: attempt %u started %lld us before its due time, by an older one",
+                 check_name(task).text, attempt->attempt,
+                 (long long)(task->due_ms * US_PER_MS - check_clock(check, task->shard)));
+    } else {
+        update->started_early = attempt->attempt;
+    }
+}
+
+/* What users have been told. */
+static void check_answers(struct check *check, struct check_task *task,
+                          const struct attempt *attempt)
+{
+    if (task->end == CHECK_DONE || task->end == CHECK_DEAD) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3", "%s: attempt %u started after a recorded outcome",
+                 check_name(task).text, attempt->attempt);
+    } else if (task->end == CHECK_CANCELLED) {
+        task->started_after_end = attempt->attempt;
+        if (task->cancel_answers > 0 && task->last_allowed != attempt->attempt) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-6",
+                     "%s: attempt %u started after cancel was answered, naming attempt %u",
+                     check_name(task).text, attempt->attempt, task->last_allowed);
+        }
+    } else if (check_clock(check, task->shard) < task->due_ms * US_PER_MS &&
+               !task->is_due_nameless) {
+        check_old_due(check, task, attempt);
+    }
+}
+
+void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt)
+{
+    struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
+    struct check_attempt *added;
+
+    TRACE(&check->sim->trace, "send", node->number, attempt->shard, attempt->id.seq,
+          attempt->attempt);
+    if (task == NULL) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6", "a task started that is in no database");
+        return;
+    }
+    check->figures.starts++;
+    check_times(check, task, attempt);
+    check_others(check, task, attempt);
+    check_answers(check, task, attempt);
+    if (task->end == CHECK_PENDING) {
+        check_claim(check, task, attempt);
+    }
+    if (task->attempt_count == 0) {
+        int64_t from = time_max(attempt->due_ms * US_PER_MS,
+                                check_clock(check, task->shard) - check->sim->now + task->inserted);
+
+        check->figures.late_us_max =
+            time_max(check->figures.late_us_max, check_clock(check, task->shard) - from);
+    }
+    task->attempts =
+        mem_resize(task->attempts, (task->attempt_count + 1) * sizeof(*task->attempts));
+    REQUIRE(task->attempts != NULL);
+    added = &task->attempts[task->attempt_count++];
+    *added = (struct check_attempt){.attempt = attempt->attempt,
+                                    .node = node->number,
+                                    .deadline_ms = attempt->deadline_ms,
+                                    .started = check->sim->now};
+}
+
+void check_receiver(struct check *check, const struct attempt *attempt, enum outcome outcome)
+{
+    const struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
+    struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, attempt->attempt);
+
+    if (found != NULL) {
+        found->receiver = outcome;
+    }
+}
+
+void check_reported(struct check *check, const struct sim_node *node, const struct attempt *attempt,
+                    enum outcome outcome)
+{
+    const struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
+    struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, attempt->attempt);
+
+    TRACE(&check->sim->trace, "report", node->number, attempt->shard, attempt->id.seq,
+          attempt->attempt, outcome);
+    if (found != NULL && outcome != OUTCOME_NOT_STARTED) {
+        found->reported = outcome;
+    }
+}

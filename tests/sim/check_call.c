@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must hold of every answer: K-1 and K-8.
+ */
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "tests/sim/check_parts.h"
+
+uint64_t check_call_new(struct check *check)
+{
+    if (check->call_count == check->call_capacity) {
+        check->call_capacity = 2 * check->call_capacity + 64;
+        check->calls = mem_resize(check->calls, check->call_capacity * sizeof(*check->calls));
+        REQUIRE(check->calls != NULL);
+    }
+    check->calls[check->call_count] = (struct check_call){.state = CALL_STATE_NEW};
+    return ++check->call_count;
+}
+
+struct check_call *check_call_find(struct check *check, uint64_t number)
+{
+    REQUIRE(number >= 1 && number <= check->call_count);
+    return &check->calls[number - 1];
+}
+
+/* Whether the call may take a key from its holder, or end it. */
+static bool strikes_key(const struct call *call)
+{
+    return (call->kind == CALL_CANCEL && call->task.id.seq == 0) ||
+           (call->kind == CALL_CREATE && call->task.key.len > 0 && call->key_policy == KEY_REPLACE);
+}
+
+void check_call_begin(struct check *check, uint64_t number, const struct call *call)
+{
+    struct check_call *record = check_call_find(check, number);
+
+    record->kind = call->kind;
+    record->state = CALL_STATE_OPEN;
+    record->begun = check->sim->now;
+    record->key = check_token(call->task.key);
+    record->has_due = call->kind == CALL_UPDATE && call->set_due && !call->is_delay;
+    record->due_ms = call->task.due_ms;
+    if (call->kind != CALL_CREATE && call->task.id.seq != 0) {
+        record->task = check_task_find(check, call->shard, call->task.id);
+    }
+    if (strikes_key(call)) {
+        check_key_find(check, record->key)->open++;
+    } else if (call->kind == CALL_CANCEL && record->task != NULL) {
+        check_numbers_add(&record->task->cancels, &record->task->cancel_count, number);
+    } else if (call->kind == CALL_UPDATE && record->task != NULL) {
+        check_numbers_add(&record->task->updates, &record->task->update_count, number);
+    }
+}
+
+/* It is under way no more. */
+static void close_call(struct check *check, uint64_t number, const struct call *call)
+{
+    struct check_call *record = check_call_find(check, number);
+
+    record->state = CALL_STATE_ANSWERED;
+    record->result = call->result;
+    record->named = call->kind == CALL_UPDATE ? call->attempt : 0;
+    if (call->result == ERR_OUTCOME_UNKNOWN) {
+        check->figures.unknown_answers++;
+        return; // It may still have happened: a candidate for ever.
+    }
+    if (strikes_key(call)) {
+        check_key_find(check, record->key)->open--;
+    } else if (call->kind == CALL_CANCEL && record->task != NULL) {
+        (void)check_numbers_del(record->task->cancels, &record->task->cancel_count, number);
+    } else if (call->kind == CALL_UPDATE && record->task != NULL) {
+        (void)check_numbers_del(record->task->updates, &record->task->update_count, number);
+    }
+}
+
+/* The answer says that nothing happened. */
+static void check_nothing(struct check *check, const struct check_call *record,
+                          const struct call *call)
+{
+    struct check_task *task = record->task;
+
+    if (record->is_in_effect) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8",
+                 "%s: a call of kind %u was answered %s, but it is "
+                 "in effect",
+                 check_name(task).text, call->kind, err_name(call->result));
+    }
+    if (call->kind == CALL_CANCEL && task != NULL && task->end == CHECK_CANCELLED &&
+        task->ended >= record->begun && !strikes_key(call)) {
+        REQUIRE(task->candidates > 0);
+        if (--task->candidates == 0) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-8",
+                     "%s: cancel was answered %s, but it is "
+                     "cancelled",
+                     check_name(task).text, err_name(call->result));
+        }
+    }
+}
+
+static void learn(struct check *check, struct check_task *task)
+{
+    check->known = mem_resize(check->known, (check->known_count + 1) * sizeof(struct check_task *));
+    REQUIRE(check->known != NULL);
+    check->known[check->known_count++] = task;
+}
+
+static void check_created(struct check *check, const struct check_call *record,
+                          const struct call *call)
+{
+    struct check_task *task;
+
+    if (call->created) {
+        task = record->task;
+        if (!record->is_in_effect) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-1", "a create was answered, and is not in effect");
+            return;
+        }
+        if (task->id.seq != call->found.seq || task->id.slot != call->found.slot) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s was answered with another id, %03x-%016llx",
+                     check_name(task).text, call->found.slot, (unsigned long long)call->found.seq);
+        }
+        learn(check, task);
+        return;
+    }
+    task = check_task_find(check, call->shard, call->found);
+    if (record->is_in_effect || task == NULL || task->key != record->key || record->key == 0) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "a create found a key's holder that is not one");
+    }
+}
+
+static void check_cancelled(struct check *check, const struct check_call *record,
+                            const struct call *call)
+{
+    struct check_task *task = record->task;
+
+    if (strikes_key(call)) {
+        task = check_task_find(check, call->shard, call->found);
+    }
+    if (call->cancel == CANCEL_NOT_FOUND) {
+        if (record->task != NULL) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: cancel was answered NOT_FOUND",
+                     check_name(task).text);
+        }
+        return;
+    }
+    if (task == NULL) {
+        return;
+    }
+    if (task->end == CHECK_PENDING) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: cancel was answered %u, but it is pending",
+                 check_name(task).text, call->cancel);
+        return;
+    }
+    if (call->cancel == CANCEL_GONE) {
+        return;
+    }
+    if (task->end != CHECK_CANCELLED && task->candidates == 0) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: cancel was answered %u, but it had ended",
+                 check_name(task).text, call->cancel);
+    }
+    task->cancel_answers++;
+    task->last_allowed = call->cancel == CANCEL_STOPPED ? call->attempt : 0;
+    if (task->started_after_end != 0 && task->started_after_end != task->last_allowed) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6",
+                 "%s: attempt %u started after the cancel that named attempt %u",
+                 check_name(task).text, task->started_after_end, task->last_allowed);
+    }
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        if (task->attempts[i].attempt != task->last_allowed &&
+            check_may_run(check, task, &task->attempts[i])) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-8",
+                     "%s: cancel was answered, naming attempt %u, while attempt %u may be running",
+                     check_name(task).text, task->last_allowed, task->attempts[i].attempt);
+        }
+    }
+}
+
+static void check_updated(struct check *check, const struct check_call *record,
+                          const struct call *call)
+{
+    struct check_task *task = record->task;
+
+    if (task == NULL) {
+        return; // By key: nobody knows which.
+    }
+    if (!record->is_in_effect && (record->has_due || call->set_payload)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: an update was answered, and is not in effect",
+                 check_name(task).text);
+    }
+    if (record->started_early != 0 && record->started_early != call->attempt) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-4",
+                 "%s: attempt %u started by the old due time, the update named attempt %u",
+                 check_name(task).text, record->started_early, call->attempt);
+    }
+}
+
+static void check_absent(struct check *check, const struct check_call *record,
+                         const struct call *call)
+{
+    if (record->task != NULL && call->result == ERR_NOT_FOUND) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: answered NOT_FOUND",
+                 check_name(record->task).text);
+    }
+    if (record->task != NULL && record->task->end == CHECK_PENDING) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: answered GONE, but it is pending",
+                 check_name(record->task).text);
+    }
+}
+
+static void check_success(struct check *check, const struct check_call *record,
+                          const struct call *call)
+{
+    switch (call->kind) {
+    case CALL_CREATE:
+        check_created(check, record, call);
+        break;
+    case CALL_CANCEL:
+        check_cancelled(check, record, call);
+        break;
+    case CALL_UPDATE:
+        check_updated(check, record, call);
+        break;
+    case CALL_GET:
+        if (record->task != NULL &&
+            (call->row.id.seq != record->task->id.seq || call->row.queue != record->task->queue)) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: another row was read",
+                     check_name(record->task).text);
+        }
+        break;
+    }
+}
+
+void check_call_answer(struct check *check, uint64_t number, const struct call *call)
+{
+    const struct check_call *record = check_call_find(check, number);
+
+    TRACE(&check->sim->trace, "answer", (int64_t)number, call->kind, call->result,
+          call->kind == CALL_CANCEL ? call->cancel : call->created, call->attempt);
+    REQUIRE(record->state == CALL_STATE_OPEN);
+    close_call(check, number, call);
+    switch (call->result) {
+    case 0:
+        check_success(check, record, call);
+        break;
+    case ERR_OUTCOME_UNKNOWN:
+        break;
+    case ERR_NOT_FOUND:
+    case ERR_GONE:
+        check_absent(check, record, call);
+        break;
+    case ERR_UNAVAILABLE:
+    case ERR_FULL:
+    case ERR_FENCED:
+    case ERR_EXISTS:
+        check->figures.refusals++;
+        check_nothing(check, record, call);
+        break;
+    default:
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "a call was answered %s", err_name(call->result));
+        break;
+    }
+}
+
+void check_call_lost(struct check *check, uint64_t number)
+{
+    struct check_call *record = check_call_find(check, number);
+
+    TRACE(&check->sim->trace, "lost", (int64_t)number);
+    record->state = CALL_STATE_LOST;
+}
+
+bool check_pick(struct check *check, struct prng *prng, struct check_known *out)
+{
+    const struct check_task *task;
+    uint64_t back;
+
+    if (check->known_count == 0) {
+        return false;
+    }
+    back = prng_below(prng, check->known_count);
+    if (back > 40 && prng_chance(prng, 800)) {
+        back = prng_below(prng, 40);
+    }
+    task = check->known[check->known_count - 1 - back];
+    *out = (struct check_known){task->id, task->queue, task->due_ms, task->key};
+    return true;
+}

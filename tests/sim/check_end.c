@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must hold after the faults: K-7, K-1 over the whole run, and no waste left behind.
+ */
+#include "broker/core/inspect.h"
+#include "lib/base/check.h"
+#include "tests/sim/check_parts.h"
+#include "tests/sim/sim_coord.h"
+#include "tests/sim/sim_node.h"
+
+#include <string.h>
+
+/* ZooKeeper's tick in our samples, and the promise's own second. source: DESIGN 1 */
+#define TICK_US (500 * US_PER_MS)
+
+/* On top of the promise: a process starts, a lost request times out once, delays of this run. */
+#define SLACK_US (4 * US_PER_S)
+
+/* A task may be held by a claim for its timeout, start_by and margin, and be tried again after it;
+ * a few times. */
+#define LAST_US (180 * US_PER_S)
+
+int64_t check_converge_us(const struct check *check)
+{
+    const struct sim_options *options = &check->sim->options;
+
+    return options->session_timeout_ms * US_PER_MS + TICK_US + US_PER_S + SLACK_US +
+           options->members_us + 20 * (options->store_us + options->coord_us);
+}
+
+void check_owners(struct check *check)
+{
+    struct sim *sim = check->sim;
+
+    for (uint32_t i = 0; i < sim->options.shard_count; i++) {
+        const struct sim_node *owner = NULL;
+        struct shard_view view;
+        uint32_t count = 0;
+
+        for (uint32_t n = 0; n < sim->options.node_count; n++) {
+            if (!sim->nodes[n].is_up) {
+                continue;
+            }
+            broker_inspect_shard(sim->nodes[n].broker, i, &view);
+            if (strcmp(view.state, "active") == 0) {
+                owner = &sim->nodes[n];
+                count++;
+                if (view.epoch != check->epoch[i]) {
+                    sim_fail(sim, SIM_STUCK, "K-7", "shard %u is active at epoch %lld of %lld", i,
+                             (long long)view.epoch, (long long)check->epoch[i]);
+                }
+            }
+        }
+        if (count != 1 || sim_coord_owner(sim->coord, i) != owner) {
+            sim_fail(sim, SIM_STUCK, "K-7",
+                     "shard %u has %u active owners, %lld ms after the last fault", i, count,
+                     (long long)(check_converge_us(check) / US_PER_MS));
+        }
+    }
+}
+
+int64_t check_last_end(const struct check *check)
+{
+    int64_t last = check->sim->now;
+
+    list_foreach (link, &check->tasks) {
+        const struct check_task *task = CONTAINER_OF(link, struct check_task, link);
+        int64_t ahead_us = task->due_ms * US_PER_MS - check_clock(check, task->shard);
+
+        if (task->end == CHECK_PENDING) {
+            last = time_max(last, check->sim->now + ahead_us);
+        }
+    }
+    return last + LAST_US;
+}
+
+bool check_is_settled(const struct check *check)
+{
+    return check->pending_count == 0;
+}
+
+/* The history and the database have to agree: else the checkers themselves are wrong. */
+static void check_rows(struct check *check)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < check->sim->options.shard_count; i++) {
+        count += store_mem_row_count(check->sim->mem, i);
+    }
+    if (count != check->pending_count) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%llu rows are left, %llu tasks are pending",
+                 (unsigned long long)count, (unsigned long long)check->pending_count);
+    }
+}
+
+static void check_tasks(struct check *check)
+{
+    list_foreach (link, &check->tasks) {
+        const struct check_task *task = CONTAINER_OF(link, struct check_task, link);
+
+        if (task->end == CHECK_PENDING) {
+            sim_fail(check->sim, SIM_STUCK, "K-7",
+                     "%s is in nobody's hands: %lld ms late, attempt %u, claimed %u, %zu starts",
+                     check_name(task).text,
+                     (long long)(check_clock(check, task->shard) / US_PER_MS - task->due_ms),
+                     task->attempt, task->claimed, task->attempt_count);
+            return;
+        }
+    }
+}
+
+/* Two sweeps of everybody have passed since the last claim. */
+static void check_claims(struct check *check)
+{
+    for (uint32_t i = 0; i < check->sim->options.database_count; i++) {
+        size_t count = store_mem_claim_row_count(check->sim->mem, i);
+
+        if (count != 0) {
+            sim_fail(check->sim, SIM_STUCK, "waste",
+                     "%zu claim rows without a live member are left in database %u", count, i);
+        }
+    }
+}
+
+/* Nothing of what has ended may be left in a broker's memory. */
+static void check_memory(struct check *check)
+{
+    for (uint32_t i = 0; i < check->sim->options.node_count; i++) {
+        struct broker_stats stats;
+
+        broker_inspect(check->sim->nodes[i].broker, &stats);
+        if (stats.entries != 0 || stats.in_flight != 0 || stats.ops_waiting != 0) {
+            sim_fail(check->sim, SIM_STUCK, "waste",
+                     "node %u holds %u tasks, %u attempts, %u operations of nothing", i,
+                     stats.entries, stats.in_flight, stats.ops_waiting);
+        }
+    }
+}
+
+/* Calls under way have been answered long ago. */
+static void check_calls(struct check *check)
+{
+    for (uint64_t i = 0; i < check->call_count; i++) {
+        if (check->calls[i].state == CALL_STATE_OPEN) {
+            sim_fail(check->sim, SIM_STUCK, "K-8", "call %llu of kind %u was never answered",
+                     (unsigned long long)i + 1, check->calls[i].kind);
+        }
+    }
+}
+
+void check_end(struct check *check)
+{
+    check_rows(check);
+    check_tasks(check);
+    check_calls(check);
+    check_owners(check);
+    check_claims(check);
+    check_memory(check);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The history that the oracles share: tasks, their attempts, calls.
+ */
+#ifndef FOLIOT_TESTS_SIM_CHECK_PARTS_H
+#define FOLIOT_TESTS_SIM_CHECK_PARTS_H
+
+#include "lib/base/map.h"
+#include "tests/sim/check.h"
+
+enum check_end_kind {
+    CHECK_PENDING = 0,
+    CHECK_DONE,
+    CHECK_DEAD,
+    CHECK_CANCELLED
+};
+
+/* A call that left a broker. */
+struct check_attempt {
+    uint32_t attempt;
+    uint32_t node;
+    wall_ms deadline_ms;
+    int64_t started;       /* true time */
+    enum outcome receiver; /* what its receiver said */
+    enum outcome reported; /* what the core was told; 0: nothing */
+};
+
+/* A task by its committed history. */
+struct check_task {
+    struct list link; /* in check.tasks, by insertion */
+    uint32_t shard;
+    struct task_id id;
+    uint32_t queue;
+    uint64_t key;
+    uint64_t token;   /* number of the call that its payload is of */
+    uint64_t creator; /* number of the call that made it */
+    int64_t inserted; /* true time */
+    enum check_end_kind end;
+    int64_t ended;
+    wall_ms due_ms;
+    uint32_t attempt;           /* the row's */
+    uint32_t claimed;           /* highest attempt that was ever claimed */
+    wall_ms claim_deadline_ms;  /* of that */
+    uint64_t due_call;          /* the update that due_ms is of; 0: none */
+    bool is_due_nameless;       /* due_ms is of an update that is not known by its number */
+    uint32_t started_after_end; /* an attempt that started after its row was deleted by cancel */
+    uint32_t cancel_answers;    /* CANCELLED or STOPPED so far */
+    uint32_t last_allowed;      /* after those: the attempt that may still start; 0: none */
+    uint32_t candidates;        /* calls that may have deleted it */
+    struct check_attempt *attempts;
+    size_t attempt_count;
+    uint64_t *updates; /* calls under way that update it */
+    size_t update_count;
+    uint64_t *cancels; /* calls under way, or lost, that cancel it by id */
+    size_t cancel_count;
+};
+
+enum check_call_state {
+    CALL_STATE_NEW = 0,
+    CALL_STATE_OPEN,
+    CALL_STATE_ANSWERED,
+    CALL_STATE_LOST
+};
+
+struct check_call {
+    enum call_kind kind;
+    enum check_call_state state;
+    bool is_in_effect;
+    int64_t begun; /* last time */
+    struct check_task *task;
+    wall_ms due_ms; /* UPDATE, absolute: asked for */
+    bool has_due;
+    uint32_t named;         /* UPDATE: the attempt that the answer named */
+    uint32_t started_early; /* UPDATE: an attempt that started before its due time: the answer has
+                               to name it */
+    uint64_t key;           /* by key, or CREATE with key */
+    int result;
+};
+
+/* Calls on a key under way, and its tasks. */
+struct check_key {
+    uint32_t open; /* cancels by key and replacing creates, under way or lost */
+    struct check_task *holder;
+};
+
+struct check {
+    struct sim *sim;
+    struct map tasks_by_seq[SHARD_COUNT_MAX];
+    struct map keys;
+    struct list tasks;
+    uint64_t task_count;
+    uint64_t pending_count;
+    struct check_task **known; /* answered to users */
+    size_t known_count;
+    struct check_call *calls; /* by number − 1 */
+    uint64_t call_count;
+    uint64_t call_capacity;
+    int64_t epoch[SHARD_COUNT_MAX];
+    struct check_figures figures;
+};
+
+struct check_task *check_task_find(const struct check *check, uint32_t shard, struct task_id id);
+struct check_call *check_call_find(struct check *check, uint64_t number);
+struct check_key *check_key_find(struct check *check, uint64_t key);
+
+/* Number of the call in a payload; number of the key in a key's bytes, 0 for none. */
+uint64_t check_token(struct slice bytes);
+
+/* The database's true clock of a shard, microseconds. */
+int64_t check_clock(const struct check *check, uint32_t shard);
+
+/* Whether an attempt can still be running somewhere. */
+bool check_may_run(const struct check *check, const struct check_task *task,
+                   const struct check_attempt *attempt);
+
+struct check_attempt *check_attempt_find(const struct check_task *task, uint32_t attempt);
+
+/* The name of a task in a message. */
+struct check_text {
+    char text[48];
+};
+struct check_text check_name(const struct check_task *task);
+
+/* Lists of call numbers. */
+void check_numbers_add(uint64_t **numbers, size_t *count, uint64_t number);
+bool check_numbers_del(uint64_t *numbers, size_t *count, uint64_t number);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The event loop and the two phases.
+ */
+#include "tests/sim/sim.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "tests/sim/check.h"
+#include "tests/sim/sim_coord.h"
+#include "tests/sim/sim_faults.h"
+#include "tests/sim/sim_load.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_store.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The databases' clocks start about here: 2026. */
+#define CLOCK_START_US INT64_C(1767225600000000)
+
+/* Users go on for this long after the faults have stopped. */
+#define HEALED_LOAD_US (5 * US_PER_S)
+
+/* After the last task has ended, two sweeps of every broker have to have passed. */
+#define QUIET_US (65 * US_PER_S)
+
+void *sim_need(size_t count, size_t size)
+{
+    void *block = mem_new(count, size);
+
+    REQUIRE(block != NULL);
+    return block;
+}
+
+int64_t sim_clock(const struct sim *sim, uint32_t database)
+{
+    return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + sim->now;
+}
+
+int64_t sim_span(struct prng *prng, int64_t mean)
+{
+    if (mean <= 1) {
+        return mean;
+    }
+    if (prng_chance(prng, 30)) {
+        return prng_between(prng, mean, 10 * mean);
+    }
+    return prng_between(prng, mean / 4, mean + mean / 2);
+}
+
+void sim_at(struct sim *sim, struct sim_event *event, int64_t at)
+{
+    REQUIRE(!event->is_planned);
+    event->life = event->host == NULL ? 0 : event->host->life;
+    event->is_planned = true;
+    list_init(&event->link);
+    heap_add(&sim->events, &event->node, time_max(at, sim->now));
+}
+
+void sim_after(struct sim *sim, struct sim_event *event, int64_t span)
+{
+    sim_at(sim, event, sim->now + span);
+}
+
+void sim_cancel(struct sim *sim, struct sim_event *event)
+{
+    if (!event->is_planned) {
+        return;
+    }
+    event->is_planned = false;
+    if (list_is_empty(&event->link)) {
+        heap_del(&sim->events, &event->node);
+    } else {
+        list_del(&event->link);
+    }
+}
+
+void sim_fail(struct sim *sim, enum sim_verdict verdict, const char *promise, const char *format,
+              ...)
+{
+    va_list list;
+
+    if (sim->verdict != SIM_PASSED) {
+        return;
+    }
+    sim->verdict = verdict;
+    (void)snprintf(sim->promise, sizeof(sim->promise), "%s", promise);
+    va_start(list, format);
+    (void)vsnprintf(sim->message, sizeof(sim->message), format, list);
+    va_end(list);
+}
+
+bool sim_step(struct sim *sim)
+{
+    struct heap_node *node = heap_first(&sim->events);
+    struct sim_event *event;
+    bool is_dropped;
+
+    if (node == NULL || sim->verdict != SIM_PASSED) {
+        return false;
+    }
+    heap_del(&sim->events, node);
+    event = CONTAINER_OF(node, struct sim_event, node);
+    REQUIRE(node->key >= sim->now);
+    sim->now = node->key;
+    is_dropped = event->host != NULL && (!event->host->is_up || event->life != event->host->life);
+    if (!is_dropped && event->host != NULL && event->host->is_paused) {
+        list_add(&event->host->waiting, &event->link);
+        return true;
+    }
+    event->is_planned = false;
+    sim->event_count++;
+    event->fire(sim, event, is_dropped);
+    return sim->verdict == SIM_PASSED;
+}
+
+void sim_until(struct sim *sim, int64_t at)
+{
+    for (;;) {
+        const struct heap_node *first = heap_first(&sim->events);
+
+        if (first == NULL || first->key > at || !sim_step(sim)) {
+            break;
+        }
+    }
+    if (sim->verdict == SIM_PASSED) {
+        sim->now = time_max(sim->now, at);
+    }
+}
+
+void sim_heal(struct sim *sim)
+{
+    sim->is_healed = true;
+    sim_faults_heal(sim->faults);
+}
+
+static void make_cluster(struct sim *sim)
+{
+    struct store_mem_options options = {
+        .shard_count = sim->options.shard_count,
+        .database_count = sim->options.database_count,
+        .database_of = sim->cluster.database_of,
+        .fence =
+            sim->options.mutant == SIM_MUTANT_FENCE ? STORE_MEM_FENCE_NONE : STORE_MEM_FENCE_SHARE,
+        .on_commit = check_on_commit,
+    };
+
+    (void)snprintf(sim->cluster.id, sizeof(sim->cluster.id), "sim");
+    sim->cluster.shard_count = sim->options.shard_count;
+    for (uint32_t i = 0; i < sim->options.shard_count; i++) {
+        sim->cluster.database_of[i] = (uint8_t)(i % sim->options.database_count);
+    }
+    sim->check = check_new(sim);
+    options.ctx = sim->check;
+    sim->mem = store_mem_new(&options);
+    REQUIRE(sim->mem != NULL);
+}
+
+struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
+{
+    struct sim *sim = sim_need(1, sizeof(*sim));
+
+    REQUIRE(options->node_count >= 1 && options->node_count <= SIM_NODE_COUNT_MAX);
+    sim->options = *options;
+    heap_init(&sim->events);
+    trace_init(&sim->trace, fn, ctx);
+    make_cluster(sim);
+    sim->store = sim_store_new(sim);
+    sim->coord = sim_coord_new(sim);
+    sim->load = sim_load_new(sim);
+    sim->nodes = sim_need(options->node_count, sizeof(*sim->nodes));
+    sim->faults = sim_faults_new(sim);
+    for (uint32_t i = 0; i < options->node_count; i++) {
+        sim_node_init(&sim->nodes[i], sim, i);
+    }
+    return sim;
+}
+
+void sim_free(struct sim *sim)
+{
+    struct heap_node *node;
+
+    for (uint32_t i = 0; i < sim->options.node_count; i++) {
+        if (sim->nodes[i].is_up) {
+            sim_node_kill(&sim->nodes[i], -1);
+        }
+    }
+    while ((node = heap_take_first(&sim->events)) != NULL) {
+        struct sim_event *event = CONTAINER_OF(node, struct sim_event, node);
+
+        event->is_planned = false;
+        event->fire(sim, event, true);
+    }
+    sim_faults_free(sim->faults);
+    sim_load_free(sim->load);
+    sim_coord_free(sim->coord);
+    sim_store_free(sim->store);
+    store_mem_free(sim->mem);
+    check_free(sim->check);
+    mem_free(sim->nodes);
+    mem_free(sim);
+}
+
+/* After the faults: everything has to find its place, and what is due has to be done. */
+static void converge(struct sim *sim)
+{
+    int64_t healed = sim->now;
+
+    sim_heal(sim);
+    sim_until(sim, healed + check_converge_us(sim->check));
+    check_owners(sim->check);
+    sim_until(sim, time_max(sim->now, healed + HEALED_LOAD_US));
+    sim_load_stop(sim->load);
+    for (int64_t end = check_last_end(sim->check); sim->verdict == SIM_PASSED && sim->now < end;) {
+        sim_until(sim, sim->now + US_PER_S);
+        if (check_is_settled(sim->check)) {
+            break;
+        }
+    }
+    sim_until(sim, sim->now + QUIET_US);
+    sim->is_over = true;
+    check_end(sim->check);
+}
+
+enum sim_verdict sim_run(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->options.node_count; i++) {
+        sim_node_start(&sim->nodes[i]);
+    }
+    sim_load_start(sim->load);
+    sim_faults_start(sim->faults);
+    sim_until(sim, sim->options.faults_us);
+    if (sim->verdict == SIM_PASSED) {
+        converge(sim);
+    }
+    return sim->verdict;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One event per kind of fault, planned anew each time it comes.
+ */
+#include "tests/sim/sim_faults.h"
+
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "tests/sim/sim_coord.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_store.h"
+
+enum fault_kind {
+    FAULT_KILL = 0,
+    FAULT_PAUSE,
+    FAULT_DRAIN,
+    FAULT_EXPIRE,
+    FAULT_CUT,
+    FAULT_ZNODE,
+    FAULT_DATABASE,
+    FAULT_COUNT
+};
+
+struct fault {
+    struct sim_event event;
+    struct sim_faults *faults;
+    enum fault_kind kind;
+    int64_t every_us;
+};
+
+/* The end of something that lasts. */
+struct mend {
+    struct sim_event event;
+    struct sim_faults *faults;
+    uint32_t number; /* of a node or a database */
+};
+
+struct sim_faults {
+    struct sim *sim;
+    struct prng prng;
+    struct fault faults[FAULT_COUNT];
+    struct mend cuts[SIM_NODE_COUNT_MAX];
+    struct mend databases[DATABASE_COUNT_MAX];
+};
+
+/* A process that runs undisturbed, or NULL. */
+static struct sim_node *pick_node(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+    struct sim_node *node = &sim->nodes[prng_below(&faults->prng, sim->options.node_count)];
+
+    return node->is_up && !node->is_paused ? node : NULL;
+}
+
+static void kill_node(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+    struct sim_node *node = &sim->nodes[prng_below(&faults->prng, sim->options.node_count)];
+
+    if (node->is_up) {
+        sim_node_kill(node, sim_span(&faults->prng, sim->options.down_us));
+    }
+}
+
+static void cut_node(struct sim_faults *faults)
+{
+    struct sim_node *node = pick_node(faults);
+    struct mend *mend = node == NULL ? NULL : &faults->cuts[node->number];
+
+    if (mend != NULL && !mend->event.is_planned) {
+        sim_coord_cut(faults->sim->coord, node);
+        sim_after(faults->sim, &mend->event, sim_span(&faults->prng, faults->sim->options.cut_us));
+    }
+}
+
+static void down_database(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+    struct mend *mend = &faults->databases[prng_below(&faults->prng, sim->options.database_count)];
+
+    if (!mend->event.is_planned) {
+        sim_store_down(sim->store, mend->number);
+        sim_after(sim, &mend->event, sim_span(&faults->prng, sim->options.database_down_us));
+    }
+}
+
+static void strike(struct sim_faults *faults, enum fault_kind kind)
+{
+    struct sim *sim = faults->sim;
+    struct sim_node *node;
+
+    switch (kind) {
+    case FAULT_KILL:
+        kill_node(faults);
+        break;
+    case FAULT_PAUSE:
+        node = pick_node(faults);
+        if (node != NULL) {
+            sim_node_pause(node, sim_span(&faults->prng, sim->options.pause_us));
+        }
+        break;
+    case FAULT_DRAIN:
+        node = pick_node(faults);
+        if (node != NULL) {
+            sim_node_drain(node);
+        }
+        break;
+    case FAULT_EXPIRE:
+        node = pick_node(faults);
+        if (node != NULL) {
+            sim_coord_expire(sim->coord, node);
+        }
+        break;
+    case FAULT_CUT:
+        cut_node(faults);
+        break;
+    case FAULT_ZNODE:
+        sim_coord_delete_owner(sim->coord,
+                               (uint32_t)prng_below(&faults->prng, sim->options.shard_count));
+        break;
+    case FAULT_DATABASE:
+        down_database(faults);
+        break;
+    case FAULT_COUNT:
+        UNREACHABLE();
+    }
+}
+
+static void on_fault(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct fault *fault = CONTAINER_OF(event, struct fault, event);
+
+    if (!is_dropped) {
+        strike(fault->faults, fault->kind);
+        sim_after(sim, event, sim_span(&fault->faults->prng, fault->every_us));
+    }
+}
+
+static void on_mend_cut(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    const struct mend *mend = CONTAINER_OF(event, struct mend, event);
+
+    if (!is_dropped) {
+        sim_coord_mend(sim->coord, &sim->nodes[mend->number]);
+    }
+}
+
+static void on_mend_database(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    const struct mend *mend = CONTAINER_OF(event, struct mend, event);
+
+    if (!is_dropped) {
+        sim_store_up(sim->store, mend->number);
+    }
+}
+
+struct sim_faults *sim_faults_new(struct sim *sim)
+{
+    struct sim_faults *faults = sim_need(1, sizeof(*faults));
+    const struct sim_options *options = &sim->options;
+    const int64_t every_us[FAULT_COUNT] = {
+        [FAULT_KILL] = options->kill_every_us,
+        [FAULT_PAUSE] = options->pause_every_us,
+        [FAULT_DRAIN] = options->drain_every_us,
+        [FAULT_EXPIRE] = options->expire_every_us,
+        [FAULT_CUT] = options->cut_every_us,
+        [FAULT_ZNODE] = options->znode_lost_every_us,
+        [FAULT_DATABASE] = options->database_down_every_us,
+    };
+
+    faults->sim = sim;
+    prng_init_named(&faults->prng, options->seed, "faults");
+    for (uint32_t i = 0; i < FAULT_COUNT; i++) {
+        faults->faults[i] = (struct fault){.event = {.fire = on_fault},
+                                           .faults = faults,
+                                           .kind = (enum fault_kind)i,
+                                           .every_us = every_us[i]};
+    }
+    for (uint32_t i = 0; i < SIM_NODE_COUNT_MAX; i++) {
+        faults->cuts[i] = (struct mend){{.fire = on_mend_cut}, faults, i};
+    }
+    for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
+        faults->databases[i] = (struct mend){{.fire = on_mend_database}, faults, i};
+    }
+    return faults;
+}
+
+void sim_faults_start(struct sim_faults *faults)
+{
+    for (uint32_t i = 0; i < FAULT_COUNT; i++) {
+        struct fault *fault = &faults->faults[i];
+
+        if (fault->every_us > 0) {
+            sim_after(faults->sim, &fault->event, sim_span(&faults->prng, fault->every_us));
+        }
+    }
+}
+
+void sim_faults_heal(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+
+    for (uint32_t i = 0; i < FAULT_COUNT; i++) {
+        sim_cancel(sim, &faults->faults[i].event);
+    }
+    for (uint32_t i = 0; i < sim->options.database_count; i++) {
+        sim_cancel(sim, &faults->databases[i].event);
+        sim_store_up(sim->store, i);
+    }
+    for (uint32_t i = 0; i < sim->options.node_count; i++) {
+        struct sim_node *node = &sim->nodes[i];
+
+        sim_cancel(sim, &faults->cuts[i].event);
+        if (node->is_up && node->is_draining) {
+            sim_node_kill(node, 0);
+        }
+        if (!node->is_up) {
+            sim_cancel(sim, &node->change);
+            sim_node_start(node);
+        } else if (node->is_paused) {
+            sim_node_resume(node);
+        }
+        sim_coord_mend(sim->coord, node);
+    }
+}
+
+void sim_faults_free(struct sim_faults *faults)
+{
+    mem_free(faults);
+}

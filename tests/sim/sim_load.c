@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Users' calls: made up here, carried to a broker, forwarded, answered, asked again.
+ */
+#include "tests/sim/sim_load.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "tests/sim/sim_node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Every third queue is at most once, every fourth has little room. */
+#define QUEUE_IS_AT_MOST_ONCE(number) ((number) % 3 == 2)
+
+#define HOPS_MAX    3
+#define EDGE_US     US_PER_S /* a call for a shard without an owner waits so long. DESIGN 6 */
+#define BURST_COUNT 300
+#define KEY_COUNT   400
+#define LARGE_BYTES 1500
+
+/* One call of one user. */
+struct sim_call {
+    struct list link; /* in node.calls while inside a core */
+    struct sim_event event;
+    struct sim_load *load;
+    struct sim_node *node; /* where it is, or goes */
+    struct call call;
+    struct call request; /* as it was asked */
+    struct sim_answer *answer;
+    uint64_t number;
+    uint64_t key;
+    uint32_t hops;
+    uint32_t tries;
+    int64_t until; /* the edge gives up */
+    bool is_inside;
+    uint8_t payload[LARGE_BYTES];
+};
+
+/* A user who waits for a moment to cancel or update a task. */
+struct chase {
+    struct sim_event event;
+    struct sim_load *load;
+    struct check_known task;
+};
+
+struct sim_load {
+    struct sim *sim;
+    struct prng prng;
+    struct sim_event next;
+    bool is_stopped;
+    struct sim_answer **answers;
+    size_t answer_count;
+};
+
+bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue)
+{
+    (void)load;
+    return QUEUE_IS_AT_MOST_ONCE(queue);
+}
+
+static uint16_t slot_of_key(uint32_t queue, uint64_t key)
+{
+    uint64_t hash = (key * 31 + queue) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (uint16_t)((hash >> 40) % SLOT_COUNT);
+}
+
+static void call_free(struct sim_call *call)
+{
+    mem_free(call);
+}
+
+static bool is_write(const struct sim_call *call)
+{
+    return call->request.kind != CALL_GET;
+}
+
+static void send(struct sim_call *call);
+
+/* Ask again after a while, as another call: the answer was no, or did not come. */
+static void again(struct sim_call *call)
+{
+    struct sim_load *load = call->load;
+    struct sim_call *next;
+
+    if (call->tries >= 3 || call->answer != NULL || load->is_stopped ||
+        !prng_chance(&load->prng, 500)) {
+        return;
+    }
+    next = sim_need(1, sizeof(*next));
+    *next = *call;
+    next->tries++;
+    next->hops = 0;
+    next->is_inside = false;
+    next->number = check_call_new(load->sim->check);
+    memcpy(next->payload, &next->number, sizeof(next->number));
+    next->request.task.payload.data = next->payload;
+    if (next->key != 0) {
+        next->request.task.key = (struct slice){(const uint8_t *)&next->key, sizeof(next->key)};
+    }
+    if (next->request.is_delay || next->request.kind == CALL_CREATE) {
+        send(next); // An absolute time of an update is its name: not to be used again.
+    } else {
+        call_free(next);
+    }
+}
+
+/* --- answers --- */
+
+static void on_chase(struct sim *sim, struct sim_event *event, bool is_dropped);
+
+/* Some users come back just when their task is due. */
+static void chase(struct sim_load *load, const struct sim_call *call)
+{
+    const struct sim_options *options = &load->sim->options;
+    uint32_t database = load->sim->cluster.database_of[call->call.shard];
+    int64_t left_us = call->call.found_due_ms * US_PER_MS - sim_clock(load->sim, database);
+    struct chase *chased;
+
+    if (left_us < 0 || left_us > 3 * US_PER_S ||
+        !prng_chance(&load->prng, options->cancel_permille + options->update_permille)) {
+        return;
+    }
+    chased = sim_need(1, sizeof(*chased));
+    chased->event = (struct sim_event){.fire = on_chase};
+    chased->load = load;
+    chased->task =
+        (struct check_known){call->call.found, call->call.task.queue, call->call.found_due_ms, 0};
+    sim_after(load->sim, &chased->event,
+              left_us + prng_between(&load->prng, -10 * US_PER_MS, 4 * US_PER_MS));
+}
+
+static void finish(struct sim_call *call)
+{
+    int result = call->call.result;
+
+    if (call->answer != NULL) {
+        call->answer->is_there = true;
+        call->answer->call = call->call;
+    } else if (result == 0 && call->call.kind == CALL_CREATE && call->call.created) {
+        chase(call->load, call);
+    } else if (result == ERR_UNAVAILABLE || result == ERR_OUTCOME_UNKNOWN || result == ERR_FULL) {
+        again(call);
+    }
+    call_free(call);
+}
+
+/* The core's callback. */
+static void on_answer(struct call *core_call)
+{
+    struct sim_call *call = CONTAINER_OF(core_call, struct sim_call, call);
+    struct sim *sim = call->load->sim;
+
+    list_del(&call->link);
+    call->is_inside = false;
+    check_call_answer(sim->check, call->number, &call->call);
+    if (call->call.result == ERR_FENCED && call->answer == NULL && sim->now < call->until) {
+        sim_after(sim, &call->event, 20 * US_PER_MS); // The edge looks for the owner again.
+        return;
+    }
+    finish(call);
+}
+
+void sim_load_crash(struct sim_load *load, struct sim_node *node)
+{
+    struct list *link;
+
+    while ((link = list_take_first(&node->calls)) != NULL) {
+        struct sim_call *call = CONTAINER_OF(link, struct sim_call, link);
+
+        check_call_lost(load->sim->check, call->number);
+        if (call->answer == NULL && is_write(call)) {
+            again(call);
+        }
+        call_free(call);
+    }
+}
+
+/* --- at a broker --- */
+
+static void enter(struct sim_call *call)
+{
+    struct sim_node *node = call->node;
+    struct now now;
+
+    call->call = call->request;
+    call->call.task.payload.data = call->payload;
+    call->is_inside = true;
+    list_add(&node->calls, &call->link);
+    check_call_begin(call->load->sim->check, call->number, &call->call);
+    sim_node_now(node, &now);
+    broker_call(node->broker, &now, &call->call);
+    sim_node_touch(node);
+}
+
+static void carry(struct sim_call *call, struct sim_node *node)
+{
+    struct sim_load *load = call->load;
+
+    call->node = node;
+    call->event.host = node;
+    sim_after(load->sim, &call->event, sim_span(&load->prng, load->sim->options.network_us));
+}
+
+/* A call is at a broker's edge. */
+static void on_arrival(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct sim_call *call = CONTAINER_OF(event, struct sim_call, event);
+    const char *address = NULL;
+    struct sim_node *other;
+
+    if (is_dropped ||
+        (!sim->is_healed && prng_chance(&call->load->prng, sim->options.call_lost_permille))) {
+        call_free(call);
+        return;
+    }
+    if (call->request.kind == CALL_CREATE && call->key == 0 && call->answer == NULL &&
+        call->hops == 0) {
+        call->request.task.id.slot = broker_pick_slot(call->node->broker);
+        call->request.shard = shard_of_slot(call->request.task.id.slot, sim->options.shard_count);
+    }
+    switch (call->answer != NULL
+                ? ROUTE_SELF
+                : broker_route(call->node->broker, call->request.shard, &address)) {
+    case ROUTE_SELF:
+        enter(call);
+        return;
+    case ROUTE_OTHER:
+        other = sim_node_find(sim, address);
+        if (other != NULL && other->is_up && call->hops < HOPS_MAX) {
+            call->hops++;
+            carry(call, other);
+            return;
+        }
+        break;
+    case ROUTE_NOBODY:
+        break;
+    }
+    if (sim->now < call->until) {
+        sim_after(sim, event, 50 * US_PER_MS);
+        return;
+    }
+    call->call.result = ERR_UNAVAILABLE; // The edge's own word: it was never in a core.
+    finish(call);
+}
+
+static void send(struct sim_call *call)
+{
+    struct sim *sim = call->load->sim;
+    struct sim_node *node = &sim->nodes[prng_below(&call->load->prng, sim->options.node_count)];
+
+    if (!node->is_up) {
+        call_free(call); // Connection refused.
+        return;
+    }
+    call->until = sim->now + EDGE_US;
+    call->event = (struct sim_event){.fire = on_arrival};
+    carry(call, node);
+}
+
+/* --- what users want --- */
+
+static struct sim_call *call_new(struct sim_load *load, enum call_kind kind)
+{
+    struct sim_call *call = sim_need(1, sizeof(*call));
+
+    call->load = load;
+    call->number = check_call_new(load->sim->check);
+    memcpy(call->payload, &call->number, sizeof(call->number));
+    list_init(&call->link);
+    call->request.kind = kind;
+    call->request.cb = on_answer;
+    call->request.task.payload = (struct slice){call->payload, 16};
+    return call;
+}
+
+static void set_key(struct sim_call *call, uint64_t key)
+{
+    call->key = key;
+    call->request.task.key = (struct slice){(const uint8_t *)&call->key, sizeof(call->key)};
+    call->request.task.id.slot = slot_of_key(call->request.task.queue, key);
+    call->request.shard =
+        shard_of_slot(call->request.task.id.slot, call->load->sim->options.shard_count);
+}
+
+static span_ms draw_delay(struct sim_load *load)
+{
+    const struct sim_options *options = &load->sim->options;
+
+    if (prng_chance(&load->prng, options->near_permille)) {
+        return prng_between(&load->prng, 0, 1000);
+    }
+    if (prng_chance(&load->prng, options->far_permille) && options->window_ms <= 120000) {
+        return prng_between(&load->prng, options->window_ms, 2 * options->window_ms);
+    }
+    return prng_between(&load->prng, 500, 20000);
+}
+
+/* Relative, or absolute by the user's own idea of time; sometimes in the past. */
+static void set_due(struct sim_call *call, span_ms delay_ms, bool is_delay)
+{
+    struct sim *sim = call->load->sim;
+
+    call->request.is_delay = is_delay;
+    call->request.delay_ms = delay_ms;
+    if (!is_delay) {
+        // The last digits are the call's number: an update can be told by its due time.
+        wall_ms due_ms = sim_clock(sim, 0) / US_PER_MS + delay_ms - 50;
+
+        call->request.task.due_ms = due_ms - due_ms % 1024 + (wall_ms)(call->number % 1024);
+    }
+}
+
+static void create(struct sim_load *load)
+{
+    const struct sim_options *options = &load->sim->options;
+    struct sim_call *call = call_new(load, CALL_CREATE);
+
+    call->request.task.queue = (uint32_t)prng_between(&load->prng, 1, load->sim->queue_count);
+    set_due(call, draw_delay(load), prng_chance(&load->prng, 700));
+    if (prng_chance(&load->prng, options->large_permille)) {
+        call->request.task.payload.len = LARGE_BYTES;
+    }
+    if (prng_chance(&load->prng, options->keyed_permille)) {
+        set_key(call, 1 + prng_below(&load->prng, KEY_COUNT));
+        call->request.key_policy =
+            (enum key_policy)prng_between(&load->prng, KEY_KEEP, KEY_REPLACE);
+        if (prng_chance(&load->prng, 300)) {
+            call->request.replace_latest_ms = sim_clock(load->sim, 0) / US_PER_MS + 5000;
+        }
+    }
+    send(call);
+}
+
+static void set_target(struct sim_call *call, const struct check_known *task)
+{
+    struct prng *prng = &call->load->prng;
+
+    call->request.task.queue = task->queue;
+    if (task->key != 0 && prng_chance(prng, 300)) {
+        set_key(call, task->key);
+        return;
+    }
+    call->request.task.id = task->id;
+    call->request.shard = shard_of_slot(task->id.slot, call->load->sim->options.shard_count);
+}
+
+static void change(struct sim_load *load, enum call_kind kind, const struct check_known *task)
+{
+    struct sim_call *call = call_new(load, kind);
+
+    set_target(call, task);
+    if (kind == CALL_UPDATE) {
+        call->request.set_due = prng_chance(&load->prng, 800);
+        call->request.set_payload = !call->request.set_due || prng_chance(&load->prng, 500);
+        set_due(call, draw_delay(load), prng_chance(&load->prng, 400));
+        call->request.is_delay = call->request.is_delay && call->request.set_due;
+        if (prng_chance(&load->prng, load->sim->options.large_permille)) {
+            call->request.task.payload.len = LARGE_BYTES;
+        }
+    }
+    send(call);
+}
+
+static void on_chase(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct chase *chased = CONTAINER_OF(event, struct chase, event);
+    struct sim_load *load = chased->load;
+    uint32_t both = sim->options.cancel_permille + sim->options.update_permille;
+
+    if (!is_dropped) {
+        change(load,
+               prng_below(&load->prng, both) < sim->options.cancel_permille ? CALL_CANCEL
+                                                                            : CALL_UPDATE,
+               &chased->task);
+    }
+    mem_free(chased);
+}
+
+static void act(struct sim_load *load)
+{
+    const struct sim_options *options = &load->sim->options;
+    struct check_known task;
+    uint64_t draw = prng_below(&load->prng, 1000);
+
+    if (!check_pick(load->sim->check, &load->prng, &task)) {
+        create(load);
+    } else if (draw < options->cancel_permille) {
+        change(load, CALL_CANCEL, &task);
+    } else if (draw < options->cancel_permille + options->update_permille) {
+        change(load, CALL_UPDATE, &task);
+    } else if (draw < options->cancel_permille + options->update_permille + options->get_permille) {
+        change(load, CALL_GET, &task);
+    } else {
+        create(load);
+    }
+}
+
+static void on_next(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct sim_load *load = CONTAINER_OF(event, struct sim_load, next);
+    uint32_t count = 1;
+
+    if (is_dropped || load->is_stopped) {
+        return;
+    }
+    if (prng_chance(&load->prng, sim->options.burst_permille)) {
+        count = BURST_COUNT;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        act(load);
+    }
+    sim_after(sim, event, sim_span(&load->prng, sim->options.call_every_us));
+}
+
+void sim_load_start(struct sim_load *load)
+{
+    if (load->sim->options.call_every_us > 0) {
+        sim_after(load->sim, &load->next, US_PER_S);
+    }
+}
+
+void sim_load_stop(struct sim_load *load)
+{
+    load->is_stopped = true;
+    sim_cancel(load->sim, &load->next);
+}
+
+const struct sim_answer *sim_load_ask(struct sim_load *load, struct sim_node *node,
+                                      const struct sim_ask *ask)
+{
+    struct sim_call *call = call_new(load, ask->kind);
+    struct sim_answer *answer = sim_need(1, sizeof(*answer));
+
+    load->answers =
+        mem_resize(load->answers, (load->answer_count + 1) * sizeof(struct sim_answer *));
+    REQUIRE(load->answers != NULL);
+    load->answers[load->answer_count++] = answer;
+    call->answer = answer;
+    call->node = node;
+    call->request.task.queue = ask->kind == CALL_CREATE ? 1 : ask->task.queue;
+    if (ask->kind == CALL_CREATE) {
+        call->request.task.id.slot = (uint16_t)ask->shard;
+        call->request.shard = ask->shard;
+        call->request.key_policy = ask->policy;
+        if (ask->key != 0) {
+            call->key = ask->key;
+            call->request.task.key = (struct slice){(const uint8_t *)&call->key, sizeof(call->key)};
+        }
+    } else {
+        call->request.task.id = ask->task.id;
+        call->request.shard = shard_of_slot(ask->task.id.slot, load->sim->options.shard_count);
+    }
+    call->request.is_delay = ask->kind == CALL_CREATE || ask->kind == CALL_UPDATE;
+    call->request.set_due = ask->kind == CALL_UPDATE;
+    call->request.set_payload = ask->kind == CALL_UPDATE;
+    call->request.delay_ms = ask->delay_ms;
+    enter(call);
+    return answer;
+}
+
+/* --- queues --- */
+
+static void put_done(struct store_queue_put *put)
+{
+    REQUIRE(put->result == 0);
+}
+
+static void closed(void *ctx)
+{
+    (void)ctx;
+}
+
+static void fill_queue(struct queue *queue, uint32_t number)
+{
+    queue_init(queue);
+    (void)snprintf(queue->tenant, sizeof(queue->tenant), "sim");
+    (void)snprintf(queue->name, sizeof(queue->name), "queue-%u", number);
+    (void)snprintf(queue->target, sizeof(queue->target), "receiver://127.0.0.1:1");
+    queue->target_kind = TARGET_RECEIVER;
+    queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
+    queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
+    queue->key_memory_ms = number % 2 == 0 ? 0 : 3000;
+    queue->concurrency_max = number % 4 == 3 ? 20 : 2000;
+    queue->retry = (struct retry_policy){.initial_ms = 100,
+                                         .multiplier_permille = 2000,
+                                         .max_ms = 2000,
+                                         .jitter_permille = 200,
+                                         .failures_max = 6,
+                                         .unknowns_max = 4};
+}
+
+struct sim_load *sim_load_new(struct sim *sim)
+{
+    struct sim_load *load = sim_need(1, sizeof(*load));
+    struct store *store = store_mem_client(sim->mem, NULL);
+    struct store_queue_put put = {.cb = put_done};
+
+    load->sim = sim;
+    load->next = (struct sim_event){.fire = on_next};
+    prng_init_named(&load->prng, sim->options.seed, "load");
+    REQUIRE(store != NULL);
+    sim->queue_count = sim->options.queue_count;
+    for (uint32_t i = 1; i <= sim->queue_count; i++) {
+        int err;
+
+        fill_queue(&put.queue, i);
+        err = store->queue_put(store, &put);
+        REQUIRE(err == 0);
+        store_mem_run(sim->mem);
+        REQUIRE(put.queue.id == i);
+    }
+    store->close(store, closed, NULL);
+    store_mem_run(sim->mem);
+    return load;
+}
+
+void sim_load_free(struct sim_load *load)
+{
+    for (size_t i = 0; i < load->answer_count; i++) {
+        mem_free(load->answers[i]);
+    }
+    mem_free(load->answers);
+    mem_free(load);
+}

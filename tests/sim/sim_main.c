@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * foliot-sim: runs seeds, each in a process of its own, so that a crash costs one seed. Prints for
+ * each failure what was broken, the options, the last events and how to see it again.
+ */
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "tests/sim/check.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Last events shown with a failure. */
+#define EVENT_COUNT 60
+
+/* Every so many seeds one is run twice. */
+#define TWICE_EVERY 10
+
+/* Arguments of the program. */
+struct arguments {
+    uint64_t first;
+    uint64_t count;
+    uint32_t minutes;
+    bool is_one;   /* --seed: in this process */
+    bool is_trace; /* every event is printed */
+    enum sim_mutant mutant;
+};
+
+struct shown_event {
+    const char *what;
+    int64_t values[6];
+    size_t count;
+    int64_t at;
+};
+
+/* The last events of the run in this process. */
+struct witness {
+    const struct sim *sim;
+    bool is_trace;
+    struct shown_event events[EVENT_COUNT];
+    uint64_t count;
+};
+
+/* What a child says of its seed. */
+struct result {
+    int32_t verdict;
+    uint64_t digest;
+    int64_t virtual_us;
+    uint64_t event_count;
+    struct check_figures figures;
+};
+
+static struct witness witness;
+static struct arguments arguments;
+
+static void print_event(const struct shown_event *event)
+{
+    printf("  %12.6f %-14s", (double)event->at / 1e6, event->what);
+    for (size_t i = 0; i < event->count; i++) {
+        printf(" %lld", (long long)event->values[i]);
+    }
+    printf("\n");
+}
+
+static void on_trace(void *ctx, const char *what, const int64_t *values, size_t count)
+{
+    struct witness *seen = ctx;
+    struct shown_event *event = &seen->events[seen->count++ % EVENT_COUNT];
+
+    event->what = what;
+    event->count = count < ARRAY_COUNT(event->values) ? count : ARRAY_COUNT(event->values);
+    memcpy(event->values, values, event->count * sizeof(values[0]));
+    event->at = seen->sim == NULL ? 0 : seen->sim->now;
+    if (seen->is_trace) {
+        print_event(event);
+    }
+}
+
+static void print_run(uint64_t seed, const struct sim_options *options)
+{
+    struct buf buf;
+
+    buf_init(&buf, 8192);
+    sim_options_print(options, &buf);
+    printf("  options:%s\n", buf_text(&buf));
+    buf_fini(&buf);
+    if (!witness.is_trace) {
+        uint64_t from = witness.count > EVENT_COUNT ? witness.count - EVENT_COUNT : 0;
+
+        printf("  last events:\n");
+        for (uint64_t i = from; i < witness.count; i++) {
+            print_event(&witness.events[i % EVENT_COUNT]);
+        }
+    }
+    printf("  again: foliot-sim --seed %llu --trace", (unsigned long long)seed);
+    if (arguments.minutes > 0) {
+        printf(" --minutes %u", arguments.minutes);
+    }
+    if (options->mutant != SIM_MUTANT_NONE) {
+        printf(" --mutant %s", sim_mutant_name(options->mutant));
+    }
+    printf("\n");
+}
+
+static void on_check_failed(const char *condition, const char *file, int line)
+{
+    printf("seed %llu: CRASHED: %s at %s:%d\n", (unsigned long long)witness.sim->options.seed,
+           condition, file, line);
+    print_run(witness.sim->options.seed, &witness.sim->options);
+    (void)fflush(stdout);
+}
+
+static void run_seed(uint64_t seed, struct result *result)
+{
+    struct sim_options options;
+    struct sim *sim;
+    int64_t blocks = mem_block_count();
+
+    sim_options_draw(&options, seed, arguments.minutes);
+    options.mutant = arguments.mutant;
+    witness = (struct witness){.is_trace = arguments.is_trace};
+    sim = sim_new(&options, on_trace, &witness);
+    witness.sim = sim;
+    check_set_hook(on_check_failed);
+    (void)sim_run(sim);
+    *result = (struct result){.verdict = (int32_t)sim->verdict,
+                              .digest = sim->trace.digest,
+                              .virtual_us = sim->now,
+                              .event_count = sim->event_count};
+    check_get_figures(sim->check, &result->figures);
+    if (sim->verdict != SIM_PASSED) {
+        printf("seed %llu: %s: %s: %s\n", (unsigned long long)seed,
+               sim->verdict == SIM_STUCK ? "STUCK" : "UNSAFE", sim->promise, sim->message);
+        print_run(seed, &options);
+    }
+    sim_free(sim);
+    witness.sim = NULL;
+    if (mem_block_count() != blocks && result->verdict == SIM_PASSED) {
+        printf("seed %llu: %lld blocks of memory were not given back\n", (unsigned long long)seed,
+               (long long)(mem_block_count() - blocks));
+        result->verdict = SIM_CRASHED;
+    }
+    (void)fflush(stdout);
+}
+
+/* Run a seed in a child. False: no child could be had. */
+static bool run_child(uint64_t seed, struct result *result)
+{
+    int ends[2];
+    pid_t child;
+    int status = 0;
+
+    *result = (struct result){.verdict = SIM_CRASHED};
+    (void)fflush(stdout);
+    if (pipe(ends) != 0) {
+        return false;
+    }
+    child = fork();
+    if (child == 0) {
+        struct result own;
+        ssize_t written;
+
+        (void)close(ends[0]);
+        run_seed(seed, &own);
+        written = write(ends[1], &own, sizeof(own));
+        _exit(written == (ssize_t)sizeof(own) ? 0 : 1);
+    }
+    (void)close(ends[1]);
+    if (child > 0 && read(ends[0], result, sizeof(*result)) != (ssize_t)sizeof(*result)) {
+        *result = (struct result){.verdict = SIM_CRASHED};
+    }
+    (void)close(ends[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        printf("seed %llu: CRASHED, status %d\n", (unsigned long long)seed, status);
+        result->verdict = SIM_CRASHED;
+    }
+    return child > 0;
+}
+
+static void add_figures(struct check_figures *sum, const struct check_figures *more)
+{
+    sum->created += more->created;
+    sum->done += more->done;
+    sum->cancelled += more->cancelled;
+    sum->dead += more->dead;
+    sum->starts += more->starts;
+    sum->updates += more->updates;
+    sum->unknown_answers += more->unknown_answers;
+    sum->refusals += more->refusals;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int run_seeds(void)
+{
+    struct check_figures sum = {0};
+    struct result result;
+    struct result second;
+    uint64_t failed = 0;
+    uint64_t twice = 0;
+    int worst = SIM_PASSED;
+    double virtual_s = 0;
+    double start = seconds();
+
+    for (uint64_t i = 0; i < arguments.count; i++) {
+        uint64_t seed = arguments.first + i;
+
+        if (!run_child(seed, &result)) {
+            printf("cannot start a process\n");
+            return EXIT_FAILURE;
+        }
+        if (result.verdict == SIM_PASSED && i % TWICE_EVERY == 0) {
+            twice++;
+            if (!run_child(seed, &second) || second.digest != result.digest) {
+                printf("seed %llu: UNSTEADY: two runs differ\n", (unsigned long long)seed);
+                result.verdict = SIM_UNSTEADY;
+            }
+            virtual_s += (double)second.virtual_us / 1e6;
+        }
+        failed += result.verdict != SIM_PASSED;
+        worst = result.verdict > worst ? result.verdict : worst;
+        virtual_s += (double)result.virtual_us / 1e6;
+        add_figures(&sum, &result.figures);
+    }
+    printf("created %llu, done %llu, cancelled %llu, dead %llu; starts %llu, updates %llu, "
+           "unknown answers %llu, refusals %llu\n",
+           (unsigned long long)sum.created, (unsigned long long)sum.done,
+           (unsigned long long)sum.cancelled, (unsigned long long)sum.dead,
+           (unsigned long long)sum.starts, (unsigned long long)sum.updates,
+           (unsigned long long)sum.unknown_answers, (unsigned long long)sum.refusals);
+    printf("%.0f virtual seconds in %.1f s: %.0f times real time; %llu seeds run twice alike\n",
+           virtual_s, seconds() - start, virtual_s / (seconds() - start),
+           (unsigned long long)twice);
+    printf("%llu passed, %llu failed\n", (unsigned long long)(arguments.count - failed),
+           (unsigned long long)failed);
+    return worst;
+}
+
+static int run_one(void)
+{
+    struct result result;
+
+    (void)setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    run_seed(arguments.first, &result);
+    printf(
+        "seed %llu: digest %016llx, %llu events, %.1f virtual seconds, %llu created, %llu starts, "
+        "first start at most %.3f ms late\n",
+        (unsigned long long)arguments.first, (unsigned long long)result.digest,
+        (unsigned long long)result.event_count, (double)result.virtual_us / 1e6,
+        (unsigned long long)result.figures.created, (unsigned long long)result.figures.starts,
+        (double)result.figures.late_us_max / 1e3);
+    printf("%d passed, %d failed\n", result.verdict == SIM_PASSED, result.verdict != SIM_PASSED);
+    return result.verdict;
+}
+
+static bool parse_mutant(const char *name)
+{
+    for (int i = 0; i < SIM_MUTANT_COUNT; i++) {
+        if (strcmp(sim_mutant_name((enum sim_mutant)i), name) == 0) {
+            arguments.mutant = (enum sim_mutant)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0';
+}
+
+static bool parse(int argc, char **argv)
+{
+    arguments = (struct arguments){.first = 1, .count = 20};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        uint64_t minutes = 0;
+
+        if (strcmp(argv[i], "--trace") == 0) {
+            arguments.is_trace = true;
+            continue;
+        }
+        i++;
+        if (strcmp(argv[i - 1], "--seeds") == 0 && parse_number(value, &arguments.count)) {
+            continue;
+        }
+        if (strcmp(argv[i - 1], "--first") == 0 && parse_number(value, &arguments.first)) {
+            continue;
+        }
+        if (strcmp(argv[i - 1], "--seed") == 0 && parse_number(value, &arguments.first)) {
+            arguments.is_one = true;
+            continue;
+        }
+        if (strcmp(argv[i - 1], "--minutes") == 0 && parse_number(value, &minutes)) {
+            arguments.minutes = (uint32_t)minutes;
+            continue;
+        }
+        if (strcmp(argv[i - 1], "--mutant") == 0 && parse_mutant(value)) {
+            continue;
+        }
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    if (!parse(argc, argv)) {
+        (void)fprintf(stderr, "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] "
+                              "[--minutes M] [--mutant NAME]\n");
+        return EXIT_FAILURE;
+    }
+    return arguments.is_one ? run_one() : run_seeds();
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one run of the simulator is: drawn from its seed (swarm: some faults off, others severe), or
+ * written by a story. Everything that a run does follows from this struct.
+ */
+#ifndef FOLIOT_TESTS_SIM_SIM_OPTIONS_H
+#define FOLIOT_TESTS_SIM_SIM_OPTIONS_H
+
+#include "lib/base/buf.h"
+#include "lib/base/instant.h"
+
+#include <stdint.h>
+
+#define SIM_NODE_COUNT_MAX 8U
+
+/* A part of the simulated world that is broken on purpose, to see its checker bite. */
+enum sim_mutant {
+    SIM_MUTANT_NONE = 0,
+    SIM_MUTANT_FENCE,      /* the store reads the epoch without a lock */
+    SIM_MUTANT_CLOCK,      /* a broker's estimate runs ahead of the database */
+    SIM_MUTANT_START_BY,   /* the outbound does not look at start_by */
+    SIM_MUTANT_GENERATION, /* the coordinator gives the same generation again */
+    SIM_MUTANT_UNKNOWN,    /* the store says that an unknown write did not happen */
+    SIM_MUTANT_LOST_WRITE, /* the store says that a refused write is committed */
+    SIM_MUTANT_SEND_TWICE, /* the outbound sends an attempt twice */
+    SIM_MUTANT_OUTCOME,    /* the outbound says done when nobody answered */
+    SIM_MUTANT_CLAIMS,     /* a read of claims finds none */
+    SIM_MUTANT_SLICE,      /* a read of a slice leaves rows out */
+    SIM_MUTANT_MEMBERS,    /* nobody hears that a broker is gone */
+    SIM_MUTANT_COUNT
+};
+
+/* Shares are in thousandths; mean spans of 0 mean never. */
+struct sim_options {
+    uint64_t seed;
+    enum sim_mutant mutant;
+    /* the cluster */
+    uint32_t node_count;
+    uint32_t shard_count;
+    uint32_t database_count;
+    uint32_t queue_count;
+    span_ms session_timeout_ms;
+    span_ms window_ms;
+    uint32_t entry_count_max;
+    int64_t faults_us; /* length of the first phase */
+    /* the load */
+    int64_t call_every_us; /* mean, all users together */
+    uint32_t keyed_permille;
+    uint32_t cancel_permille;
+    uint32_t update_permille;
+    uint32_t get_permille;
+    uint32_t near_permille;  /* creates due within a second */
+    uint32_t far_permille;   /* creates due beyond the window */
+    uint32_t burst_permille; /* calls that come as a burst of many */
+    uint32_t large_permille; /* payloads that memory does not keep */
+    /* delays */
+    int64_t store_us;       /* mean of one stage of a request */
+    int64_t network_us;     /* mean of one way */
+    int64_t coord_us;       /* mean of one way */
+    int64_t members_us;     /* most that a member list is late */
+    int64_t turn_us;        /* most that a loop turn is late */
+    uint32_t slow_permille; /* stages that take up to slow_us */
+    int64_t slow_us;
+    int32_t drift_ppm; /* most that a boot clock runs off */
+    /* faults of the store */
+    uint32_t give_up_permille; /* per stage */
+    uint32_t refuse_permille;  /* per request */
+    int64_t orphan_us;         /* most that an orphan rests between stages */
+    int64_t database_down_every_us;
+    int64_t database_down_us; /* mean */
+    /* faults of the coordinator */
+    uint32_t coord_lost_permille; /* requests, half of them after they took effect */
+    int64_t expire_every_us;
+    int64_t znode_lost_every_us;
+    int64_t cut_every_us; /* a broker loses its link to the coordinator */
+    int64_t cut_us;
+    /* faults of processes */
+    int64_t kill_every_us;
+    int64_t down_us; /* mean */
+    int64_t pause_every_us;
+    int64_t pause_us; /* mean */
+    int64_t drain_every_us;
+    /* faults of the network between users and brokers */
+    uint32_t call_lost_permille;
+    /* the target */
+    int64_t target_us; /* mean of an execution */
+    uint32_t target_retry_permille;
+    uint32_t target_dead_permille;
+    uint32_t target_never_permille;
+    uint32_t target_late_permille;
+    uint32_t target_slow_send_permille;
+    uint32_t target_full_permille;
+};
+
+/* Draw everything from the seed. minutes: virtual length of the first phase; 0: drawn too. */
+void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minutes);
+
+/* A quiet cluster without any fault, for stories: two brokers, four shards, one database. */
+void sim_options_quiet(struct sim_options *options, uint64_t seed);
+
+/* One line of words for people. */
+void sim_options_print(const struct sim_options *options, struct buf *out);
+
+/* Name of a mutant. */
+const char *sim_mutant_name(enum sim_mutant mutant);
+
+#endif
