@@ -18,6 +18,18 @@
 
 #include <string.h>
 
+/* A zeroed flight in the list of all. NULL: there are too many. */
+static struct flight *flight_take(struct broker *broker)
+{
+    struct flight *flight = pool_take(&broker->flights);
+
+    if (flight != NULL) {
+        list_init(&flight->attempt.link);
+        list_add(&broker->all_flights, &flight->link);
+    }
+    return flight;
+}
+
 static struct flight *flight_new(struct shard *shard, struct entry *entry)
 {
     struct broker *broker = shard->broker;
@@ -29,7 +41,7 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
         claim_ms == WALL_NEVER) {
         return NULL;
     }
-    flight = pool_take(&broker->flights);
+    flight = flight_take(broker);
     if (flight == NULL) {
         return NULL;
     }
@@ -47,8 +59,6 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
         flight->attempt.start_by_ms + queue->queue.attempt_timeout_ms + DEADLINE_MARGIN_MS;
     flight->attempt.payload = block_payload(flight->block);
     flight->attempt.key = block_key(flight->block);
-    list_init(&flight->attempt.link);
-    list_add(&broker->all_flights, &flight->link);
     entry->body.flight = flight;
     entry->flying = 1;
     queue->flights++;
@@ -160,7 +170,7 @@ struct flight *claim_adopt(struct shard *shard, struct entry *entry, const struc
 {
     struct broker *broker = shard->broker;
     struct queue_state *queue = entry_queue(broker, entry);
-    struct flight *flight = pool_take(&broker->flights);
+    struct flight *flight = flight_take(broker);
 
     if (flight == NULL) {
         return NULL;

@@ -13,6 +13,10 @@
 /* A send that is held up, by a connection that has to be made first, takes up to this. */
 #define SLOW_SEND_US (3 * US_PER_S)
 
+/* Times that an outcome for another broker is told. */
+#define TELL_MAX 5
+
+/* An attempt on its way. */
 struct send {
     struct sim_event event;
     struct sim_node *node;
@@ -96,6 +100,58 @@ static void on_send(struct sim *sim, struct sim_event *event, bool is_dropped)
     sim_after(sim, event, receive(send));
 }
 
+/* An outcome on its way to the broker that owns the shard by now. */
+struct telling {
+    struct sim_event event;
+    struct sim_node *node;
+    struct report report;
+    uint32_t tries;
+};
+
+static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct telling *telling = CONTAINER_OF(event, struct telling, event);
+    struct sim_node *node = telling->node;
+    const char *address = NULL;
+    struct now now;
+    int result;
+
+    if (is_dropped || telling->tries++ == TELL_MAX) {
+        mem_free(telling);
+        return;
+    }
+    sim_node_now(node, &now);
+    result = broker_on_report(node->broker, &now, &telling->report);
+    TRACE(&sim->trace, "told", node->number, telling->report.shard, telling->report.id.seq,
+          telling->report.attempt, result);
+    sim_node_touch(node);
+    if (result != ERR_UNAVAILABLE && result != ERR_FENCED &&
+        !prng_chance(&node->target.prng, 100)) { // Some are told twice.
+        mem_free(telling);
+        return;
+    }
+    if (broker_route(node->broker, telling->report.shard, &address) == ROUTE_OTHER) {
+        struct sim_node *other = sim_node_find(sim, address);
+
+        telling->node = other != NULL && other->is_up ? other : node;
+    }
+    telling->event.host = telling->node;
+    sim_after(sim, event, 100 * US_PER_MS);
+}
+
+static void target_report(struct outbound *outbound, const struct report *report)
+{
+    struct sim_target *target = CONTAINER_OF(outbound, struct sim_target, outbound);
+    struct telling *telling = sim_need(1, sizeof(*telling));
+
+    telling->event = (struct sim_event){.fire = on_tell, .host = target->node};
+    telling->node = target->node;
+    telling->report = *report;
+    telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
+    sim_after(target->node->sim, &telling->event,
+              sim_span(&target->prng, target->node->sim->options.network_us));
+}
+
 static int target_start(struct outbound *outbound, struct attempt *attempt)
 {
     struct sim_target *target = CONTAINER_OF(outbound, struct sim_target, outbound);
@@ -121,6 +177,7 @@ static int target_start(struct outbound *outbound, struct attempt *attempt)
 void sim_target_init(struct sim_target *target, struct sim_node *node)
 {
     target->outbound.start = target_start;
+    target->outbound.report = target_report;
     target->node = node;
     prng_init_named(&target->prng, node->sim->options.seed ^ node->number, "target");
 }
