@@ -107,6 +107,9 @@ void rpc_channel_ended(struct rpc_channel *channel, struct rpc_request *request,
 void rpc_channel_finish(struct rpc_request *request, enum rpc_status status, const char *text,
                         bool is_unprocessed);
 
+/* A request is on the wire: from here on only its deadline counts, which may be nearer now. */
+void rpc_channel_sent(struct rpc_request *request);
+
 /* End all requests in the queue as unprocessed. */
 void rpc_channel_fail_queue(struct rpc_channel *channel, const char *text);
 

@@ -57,10 +57,9 @@ static boot_us unsent_expiry_us(const struct rpc_request *request)
     return time_min(start_by_us, request->deadline_us);
 }
 
-static void start_expiry(struct rpc_request *request)
+static void start_expiry(struct rpc_request *request, boot_us at_us)
 {
     struct rpc_channel *channel = request->channel;
-    boot_us at_us = unsent_expiry_us(request);
 
     request->has_expiry = at_us != BOOT_NEVER;
     if (!request->has_expiry) {
@@ -69,6 +68,14 @@ static void start_expiry(struct rpc_request *request)
     heap_add(&channel->expiries, &request->expiry, at_us);
     if (!channel->expiry_timer.is_started || at_us < channel->expiry_timer.node.key) {
         loop_timer_start(&channel->expiry_timer, at_us);
+    }
+}
+
+void rpc_channel_sent(struct rpc_request *request)
+{
+    if (!request->has_expiry || request->deadline_us < request->expiry.key) {
+        stop_expiry(request);
+        start_expiry(request, request->deadline_us);
     }
 }
 
@@ -234,7 +241,7 @@ int rpc_channel_call(struct rpc_channel *channel, struct rpc_request *request)
     list_add(&channel->queue, &request->node);
     channel->queue_count++;
     channel->call_count++;
-    start_expiry(request);
+    start_expiry(request, unsent_expiry_us(request));
     rpc_channel_work_soon(channel);
     return 0;
 }

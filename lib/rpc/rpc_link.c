@@ -263,6 +263,8 @@ static void send_ready(struct rpc_wire *wire)
         err = send_one(wire, request, now_us);
         if (err != 0) {
             withdraw(request, err, now_us);
+        } else {
+            rpc_channel_sent(request);
         }
     }
 }

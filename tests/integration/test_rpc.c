@@ -506,6 +506,31 @@ static void a_call_is_withdrawn_just_before_it_goes_out(void)
     close_world(world);
 }
 
+static bool bring_deadline_forward(struct rpc_request *request, void *ctx)
+{
+    (void)ctx;
+    request->deadline_us = clock_boot_us() + 50 * US_PER_MS;
+    return true;
+}
+
+static void a_deadline_may_be_brought_forward_at_the_send(void)
+{
+    struct world *world = open_pair(NULL, NULL);
+    struct ask ask;
+    boot_us start_us = clock_boot_us();
+
+    prepare(&ask, world, WAIT, "");
+    ask.request.deadline_us = in_ms(world, 600000);
+    ask.request.start_by_us = in_ms(world, 300000);
+    ask.request.before_send = bring_deadline_forward;
+    MUST_OK(start(&ask));
+    TURN_UNTIL(world, ask.is_ended && world->cancelled_count == 1);
+    MUST_EQ(ask.status, RPC_DEADLINE_EXCEEDED);
+    MUST(ask.was_sent && !ask.unprocessed);
+    MUST(clock_boot_us() >= start_us + 50 * US_PER_MS);
+    close_world(world);
+}
+
 static void a_dead_target_fails_fast_and_comes_back(void)
 {
     struct world *world = open_pair(NULL, NULL);
@@ -862,6 +887,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_deadline_ends_the_call_at_both_ends),
         MUST_CASE(a_call_can_be_cancelled_at_every_stage),
         MUST_CASE(a_call_is_withdrawn_just_before_it_goes_out),
+        MUST_CASE(a_deadline_may_be_brought_forward_at_the_send),
         MUST_CASE(a_dead_target_fails_fast_and_comes_back),
         MUST_CASE(a_hanging_target_delays_nobody_else),
         MUST_CASE(a_target_that_never_greets_fails_after_the_connect_timeout),
