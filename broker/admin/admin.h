@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The admin port: /metrics, /livez, /readyz and /startupz over HTTP/1.1, in a thread of its own. It
+ * shows what the loop has published last and never makes the loop wait. Knows no core, no store.
+ */
+#ifndef FOLIOT_BROKER_ADMIN_ADMIN_H
+#define FOLIOT_BROKER_ADMIN_ADMIN_H
+
+#include "lib/base/attr.h"
+#include "lib/base/buf.h"
+#include "lib/base/instant.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct admin;
+
+struct admin_options {
+    const char *host;          /* numeric */
+    uint16_t port;             /* 0: any free one, see admin_port */
+    boot_us (*clock_us)(void); /* CLOCK_BOOTTIME; any thread */
+    span_ms stuck_ms;          /* a loop that was silent for so long is not alive */
+};
+
+/*
+ * Listen and answer: alive, not started, not ready ("starting").
+ *
+ * errors: ERR_INVALID for the host, ERR_IO if it cannot listen there, ERR_NO_MEMORY.
+ */
+MUST_USE int admin_open(const struct admin_options *options, struct admin **out);
+
+uint16_t admin_port(const struct admin *admin);
+
+/* The loop has turned: call in each turn, or when it is known to be busy. Cheap. */
+void admin_beat(struct admin *admin, boot_us now_us);
+
+/* From here on a silent loop is not alive. */
+void admin_set_started(struct admin *admin);
+
+/* Why we are not ready, lines for people; "" is ready. Copied, cut at 1 KiB. */
+void admin_set_ready(struct admin *admin, const char *why_not);
+
+/* What /metrics shows from here on. Copied; without memory for the copy the old text stays. */
+void admin_publish(struct admin *admin, struct slice metrics);
+
+/* Stop the thread and free. Answers that are being sent are cut. */
+void admin_close(struct admin *admin);
+
+#endif
