@@ -526,7 +526,7 @@ void config_help(struct buf *out)
              "  --config FILE     read settings from this YAML file (environment FOLIOT_CONFIG)\n"
              "  --check-config    check all settings and exit: 0 if they are good, else 2\n"
              "  --print-config    print all settings with their origin and exit\n"
-             "  --version         print version and libraries and exit\n"
+             "  --version         print the version and exit\n"
              "  --help, -h        print this and exit\n");
     for (size_t i = 0; i < config_option_count(); i++) {
         help_option(config_option_at(i), out);

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts and the turn: what is opened in which order, and how the core is driven.
+ */
+#include "broker/server.h"
+
+#include "broker/server_parts.h"
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/io/clock.h"
+#include "lib/io/entropy.h"
+#include "lib/io/signals.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A page of metrics is some tens of KiB; the number of databases is bounded. */
+#define PAGE_BYTES_MAX 1048576
+
+/* For the log lines of a failed assertion, which have no context. One server per process. */
+static struct server *the_server;
+
+/* ---- the turn ---- */
+
+static void set_now(struct server *server, boot_us now_us)
+{
+    server->now.boot = now_us;
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        server->now.database[i] = server_bounds_at(server, i, now_us);
+    }
+}
+
+/* Before any event: callbacks of the store come to the core without the time. */
+static void on_first(void *ctx)
+{
+    struct server *server = ctx;
+
+    server->turn_us = loop_now_us(server->loop);
+    set_now(server, server->turn_us);
+    broker_set_now(server->broker, &server->now);
+    if (server->admin != NULL) {
+        admin_beat(server->admin, server->turn_us);
+    }
+}
+
+/* After all events. The time is sampled again: a long turn must not make due tasks wait for the
+ * next one. */
+static void on_last(void *ctx)
+{
+    struct server *server = ctx;
+
+    if (server->coord != NULL) {
+        set_now(server, loop_sample_us(server->loop));
+        broker_tick(server->broker, &server->now);
+        loop_timer_start(&server->wake, broker_next_wake(server->broker, &server->now));
+    }
+    server_step_drain(server);
+    metrics_turn(server->metrics, clock_boot_us() - server->turn_us);
+}
+
+/* The tick at the end of the turn is what it wakes for. */
+static void on_wake(struct loop_timer *timer, void *ctx)
+{
+    (void)timer;
+    (void)ctx;
+}
+
+/* ---- the outbound's questions ---- */
+
+static const struct queue *on_queue_find(void *ctx, uint32_t id)
+{
+    struct server *server = ctx;
+
+    return broker_queue_find(server->broker, id);
+}
+
+static void on_outcome(void *ctx, struct attempt *attempt)
+{
+    struct server *server = ctx;
+
+    broker_on_outcome(server->broker, &server->now, attempt);
+}
+
+/* ---- opening ---- */
+
+static int open_rpc(struct server *server)
+{
+    const struct config *config = server->config;
+    char host[MEMBER_ADDRESS_LEN_MAX + 1];
+    struct rpc_server_options options;
+    int err;
+
+    rpc_server_options_init(&options);
+    options.address = host;
+    options.version = FOLIOT_VERSION;
+    options.connections_max = (uint32_t)config->limits_connections;
+    options.address_connections = (uint32_t)config->limits_connections_per_address;
+    options.streams_max = (uint32_t)config->limits_streams;
+    err = config_split_address(config->listen, host, sizeof(host), &options.port);
+    if (err == 0) {
+        err = rpc_server_open(server->loop, &options, &server->rpc);
+    }
+    if (err != 0) {
+        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot listen for calls",
+                   log_text("address", config->listen), log_err(err));
+        return err;
+    }
+    /* Port 0 took some port: what is advertised must name it. */
+    (void)snprintf(server->advertise, sizeof(server->advertise), "%s", config->advertise);
+    if (options.port == 0 && strcmp(config->advertise, config->listen) == 0) {
+        (void)snprintf(server->advertise, sizeof(server->advertise),
+                       strchr(host, ':') == NULL ? "%s:%u" : "[%s]:%u", host,
+                       (unsigned)rpc_server_port(server->rpc));
+    }
+    return 0;
+}
+
+static int open_store(struct server *server)
+{
+    struct store_pg_database databases[DATABASE_COUNT_MAX];
+    struct store_pg_options options;
+    char why[512] = "";
+    int err;
+
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        databases[i] =
+            (struct store_pg_database){server->databases[i].name, server->databases[i].conninfo};
+    }
+    store_pg_options_init(&options);
+    options.loop = server->loop;
+    options.databases = databases;
+    options.database_count = server->database_count;
+    options.shard_count = server->found.cluster.shard_count;
+    options.cluster_id = server->found.cluster.id;
+    options.instance = server->instance;
+    options.unwritable_ms = server->found.session_timeout_ms;
+    options.events = server_store_events(server);
+    err = store_pg_open(&options, &server->store, why, sizeof(why));
+    if (err != 0) {
+        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot open the store", log_text("why", why),
+                   log_err(err));
+    }
+    return err;
+}
+
+static void fill_member(const struct server *server, struct member *member)
+{
+    memset(member, 0, sizeof(*member));
+    (void)snprintf(member->name, sizeof(member->name), "%s",
+                   server->config->name[0] != '\0' &&
+                           strcmp(server->config->name, server->config->listen) != 0
+                       ? server->config->name
+                       : server->advertise);
+    memcpy(member->instance, server->instance, sizeof(member->instance));
+    memcpy(member->grpc, server->advertise, sizeof(member->grpc));
+    memcpy(member->admin, server->admin_address, sizeof(member->admin));
+    (void)snprintf(member->version, sizeof(member->version), "%s", FOLIOT_VERSION);
+    member->started_ms = clock_wall_ms();
+}
+
+static int open_coord(struct server *server, const struct member *self)
+{
+    const struct config *config = server->config;
+    const char *names[DATABASE_COUNT_MAX];
+    const struct coord_zk_options options = {
+        .loop = server->loop,
+        .place = {.hosts = config->zookeeper_hosts,
+                  .root = config->zookeeper_root,
+                  .name = config->cluster_name,
+                  .session_timeout_ms = config->zookeeper_session_timeout_ms},
+        .databases = {names, server->database_count},
+        .cluster = &server->found.cluster,
+        .self = self,
+        .events = server_coord_events(server),
+        .on_note = server_on_note,
+    };
+    int err;
+
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        names[i] = server->databases[i].name;
+    }
+    err = coord_zk_open(&options, &server->coord);
+    if (err != 0) {
+        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot open the coordinator", log_err(err));
+    }
+    return err;
+}
+
+static int open_outbound(struct server *server)
+{
+    const struct config *config = server->config;
+    const struct outbound_options options = {
+        .loop = server->loop,
+        .pool = {.loop = server->loop,
+                 .resolver = server->resolver,
+                 .target_count_max = (uint32_t)config->targets_max,
+                 .concurrency_max = (uint32_t)config->target_concurrency,
+                 .queue_max = (uint32_t)config->target_queue,
+                 .batch_max = (uint32_t)config->target_batch},
+        .allow = &config->targets_allow,
+        .queue_find = on_queue_find,
+        .bounds_at = server_bounds_at,
+        .on_outcome = on_outcome,
+        .ctx = server,
+    };
+
+    return outbound_open(&options, &server->outbound);
+}
+
+static int open_broker(struct server *server, const struct member *self)
+{
+    const struct broker_env env = {
+        .seed = entropy_u64(),
+        .coord = server->coord,
+        .store = server->store,
+        .outbound = outbound_interface(server->outbound),
+    };
+    struct broker_options *options = mem_new(1, sizeof(*options));
+    int err;
+
+    if (options == NULL) {
+        return ERR_NO_MEMORY;
+    }
+    options->cluster = server->found.cluster;
+    options->database_count = server->database_count;
+    options->self = *self;
+    options->writer = (int64_t)(entropy_u64() >> 1) | 1;
+    options->session_timeout_ms = server->found.session_timeout_ms;
+    options->entry_count_max = (uint32_t)server->config->memory_tasks;
+    options->window_ms = server->config->memory_window_ms;
+    err = broker_new(&env, options, &server->broker);
+    mem_free(options);
+    return err;
+}
+
+static int open_services(struct server *server)
+{
+    const struct queue_sync_options queues = {
+        .loop = server->loop,
+        .store = server->store,
+        .broker = server->broker,
+        .now = &server->now,
+    };
+    struct service_options options = {
+        .loop = server->loop,
+        .resolver = server->resolver,
+        .broker = server->broker,
+        .now = &server->now,
+        .store = server->store,
+        .coord = server->coord,
+        .config = server->config,
+        .cluster = &server->found.cluster,
+    };
+    int err = queue_sync_open(&queues, &server->queues);
+
+    if (err == 0) {
+        options.queues = server->queues;
+        err = service_open(&options, &server->service);
+    }
+    if (err == 0) {
+        err =
+            rpc_server_add_all(server->rpc, service_methods(server->service), SERVICE_METHOD_COUNT);
+    }
+    return err != 0 ? err : rpc_health_open(server->rpc, &server->health);
+}
+
+static int open_signals(struct server *server)
+{
+    sigset_t set;
+    int err = loop_signal_open(server->loop, SIGTERM, server_on_signal, server, &server->terminate);
+
+    if (err == 0) {
+        err = loop_signal_open(server->loop, SIGINT, server_on_signal, server, &server->interrupt);
+    }
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    return err;
+}
+
+static int open_parts(struct server *server)
+{
+    struct resolver_options resolver;
+    struct member self;
+    int err;
+
+    resolver_options_init(&resolver);
+    err = resolver_open(server->loop, &resolver, &server->resolver);
+    if (err == 0) {
+        err = open_rpc(server);
+    }
+    if (err == 0) {
+        err = open_store(server);
+    }
+    if (err == 0) {
+        fill_member(server, &self);
+        err = open_coord(server, &self);
+    }
+    if (err == 0) {
+        err = open_outbound(server);
+    }
+    if (err == 0) {
+        err = open_broker(server, &self);
+    }
+    if (err == 0) {
+        err = open_services(server);
+    }
+    if (err == 0) {
+        err = open_signals(server);
+    }
+    return err != 0 ? err
+                    : watchdog_open(server->loop, server->found.session_timeout_ms, NULL, NULL,
+                                    &server->watchdog);
+}
+
+static void start_turns(struct server *server)
+{
+    server->has_hooks = true;
+    loop_timer_init(&server->wake, server->loop, on_wake, server);
+    loop_timer_init(&server->publish, server->loop, server_publish, server);
+    loop_hook_add_first(server->loop, &server->first, on_first, server);
+    loop_hook_add(server->loop, &server->last, on_last, server);
+    loop_timer_start_in(&server->publish, 0);
+    server->turn_us = loop_sample_us(server->loop);
+    set_now(server, server->turn_us);
+    broker_set_now(server->broker, &server->now);
+    server->phase = SERVER_SERVING;
+    rpc_health_set(server->health, true);
+    if (server->admin != NULL) {
+        admin_set_started(server->admin);
+    }
+    SERVER_LOG(server, LOG_LEVEL_INFO, "serving", log_text("listen", server->advertise),
+               log_uint("port", rpc_server_port(server->rpc)),
+               log_text("admin", server->admin_address), log_text("instance", server->instance),
+               log_text("version", FOLIOT_VERSION));
+}
+
+/* ---- the log ---- */
+
+/* One write per line, so that lines of several processes on one terminal do not mix. */
+static void on_line(void *ctx, enum log_level level, struct slice line)
+{
+    ssize_t written;
+
+    (void)ctx;
+    (void)level;
+    do {
+        written = write(STDERR_FILENO, line.data, line.len);
+        if (written > 0) {
+            line.data += written;
+            line.len -= (size_t)written;
+        }
+    } while (line.len > 0 && written > 0);
+}
+
+static void open_log(struct server *server)
+{
+    const struct config *config = server->config;
+    bool is_human = config->log_format == CONFIG_LOG_TEXT ||
+                    (config->log_format == CONFIG_LOG_AUTO && isatty(STDERR_FILENO) == 1);
+
+    log_init(&server->log, is_human ? LOG_FORMAT_HUMAN : LOG_FORMAT_JSON,
+             (enum log_level)(LOG_LEVEL_DEBUG + config->log_level), on_line, NULL);
+    server->log.broker = config->name;
+    server->logger = (struct logger){&server->log, "server"};
+}
+
+static void on_failed_check(const char *condition, const char *file, int line)
+{
+    if (the_server != NULL) {
+        SERVER_LOG(the_server, LOG_LEVEL_ERROR, "an invariant is broken, the process ends",
+                   log_text("condition", condition), log_text("file", file), log_int("line", line));
+    }
+}
+
+static void log_warnings(struct server *server, const char *warnings)
+{
+    while (*warnings != '\0') {
+        size_t len = strcspn(warnings, "\n");
+
+        SERVER_LOG(server, LOG_LEVEL_WARN, "settings",
+                   log_slice("note", (struct slice){(const uint8_t *)warnings, len}));
+        warnings += len + (warnings[len] == '\n');
+    }
+}
+
+/* ---- life ---- */
+
+static void init_server(struct server *server, const struct config *config)
+{
+    server->config = config;
+    server->phase = SERVER_STARTING;
+    server->session = COORD_AWAY;
+    server->exit_status = SERVER_EXIT_FAILED;
+    server->database_count = (uint32_t)config_database_count(config);
+    buf_init(&server->page, PAGE_BYTES_MAX);
+    (void)snprintf(server->instance, sizeof(server->instance), "%016" PRIx64, entropy_u64());
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        struct server_database *database = &server->databases[i];
+
+        database->conninfo = config_database(config, i, database->name);
+        clock_estimate_init(&database->clock);
+    }
+    for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
+        server->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
+    }
+    open_log(server);
+}
+
+/* Signals wait until the loop can take them, or server_prepare() asks. */
+static void block_signals(void)
+{
+    sigset_t set;
+
+    signals_ignore_pipe();
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void run_loop(struct server *server)
+{
+    int err = open_parts(server);
+
+    if (err == 0) {
+        server->exit_status = SERVER_EXIT_OK;
+        start_turns(server);
+    } else {
+        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot start", log_err(err));
+        server_close(server);
+    }
+    if (!server->is_closed) {
+        loop_run(server->loop);
+    }
+}
+
+int server_run(const struct config *config, const char *warnings)
+{
+    struct server *server = mem_new(1, sizeof(*server));
+    int status = SERVER_EXIT_FAILED;
+
+    if (server == NULL) {
+        return status;
+    }
+    block_signals();
+    init_server(server, config);
+    the_server = server;
+    check_set_hook(on_failed_check);
+    log_warnings(server, warnings);
+    if (metrics_open(FOLIOT_VERSION, config->name, &server->metrics) == 0 &&
+        server_prepare(server) && loop_open(&server->loop) == 0) {
+        run_loop(server);
+    }
+    status = server->exit_status;
+    if (server->loop == NULL || server->is_closed) {
+        server_free(server);
+        SERVER_LOG(server, LOG_LEVEL_INFO, "ended", log_int("status", status));
+        the_server = NULL;
+        check_set_hook(NULL);
+        log_fini(&server->log);
+        mem_free(server);
+    }
+    return status; // What did not close in time ends with the process.
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The broker in its real world: builds every part in order, drives the core once per turn of the
+ * loop, and takes everything down again in the right order. source: DESIGN 3 and 14
+ *
+ * Start: admin port → cluster from ZooKeeper → schema of every database → gRPC port → store →
+ * coordinator → core → services. What cannot be reached is tried again, with a log line; meanwhile
+ * /livez says yes and /readyz no.
+ *
+ * Drain (SIGTERM): health says NOT_SERVING → shards are released → clients are told to go elsewhere
+ * → running attempts and open calls end, or the time is over → targets, ZooKeeper and databases are
+ * closed → exit 0. A second signal skips the waiting.
+ */
+#ifndef FOLIOT_BROKER_SERVER_H
+#define FOLIOT_BROKER_SERVER_H
+
+#include "broker/config.h"
+
+/* Exit statuses. */
+#define SERVER_EXIT_OK     0
+#define SERVER_EXIT_FAILED 1 /* it could not start, or not end in order */
+#define SERVER_EXIT_USAGE  2 /* the settings are wrong */
+
+/*
+ * Run until a signal asks for the end.
+ *
+ * shape:  warnings are lines for the log, or "".
+ * return: an exit status.
+ */
+int server_run(const struct config *config, const char *warnings);
+
+#endif

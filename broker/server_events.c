@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Events of store and coordinator: to the core, to the clock estimate, to the log.
+ */
+#include "broker/server_parts.h"
+
+#include "lib/io/clock.h"
+
+#include <inttypes.h>
+
+/* ---- store ---- */
+
+static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
+                     int64_t database_us)
+{
+    struct server *server = ctx;
+    struct server_database *db = &server->databases[database];
+    const struct clock_sample sample = {sent, received, database_us};
+
+    switch (clock_estimate_add(&db->clock, &sample)) {
+    case CLOCK_STEP_FORWARD:
+        SERVER_LOG(server, LOG_LEVEL_WARN, "the database's clock has stepped forward",
+                   log_text("database", db->name));
+        break;
+    case CLOCK_STEP_BACKWARD:
+        SERVER_LOG(server, LOG_LEVEL_WARN,
+                   "the database's clock has stepped backward, due times are held until it has "
+                   "caught up",
+                   log_text("database", db->name),
+                   log_int("held_us", clock_estimate_held(&db->clock, received)));
+        break;
+    case CLOCK_TAKEN:
+    case CLOCK_IGNORED:
+    case CLOCK_STEP_PENDING:
+        break;
+    }
+}
+
+static void on_health(void *ctx, uint32_t database, bool writable)
+{
+    struct server *server = ctx;
+    struct server_database *db = &server->databases[database];
+
+    db->is_writable = writable;
+    SERVER_LOG(server, writable ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+               writable ? "the database takes writes" : "the database does not take writes",
+               log_text("database", db->name));
+}
+
+static void on_changed(void *ctx, uint32_t database, uint64_t system_id, uint32_t timeline)
+{
+    struct server *server = ctx;
+
+    SERVER_LOG(server, LOG_LEVEL_WARN,
+               "the database is another server or timeline, all its shards are taken again",
+               log_text("database", server->databases[database].name),
+               log_uint("system_id", system_id), log_uint("timeline", timeline));
+    if (server->broker != NULL) {
+        broker_on_timeline(server->broker, &server->now, database);
+    }
+}
+
+static void on_store_log(void *ctx, uint32_t database, const char *line)
+{
+    struct server *server = ctx;
+
+    SERVER_LOG(server, LOG_LEVEL_INFO, "store",
+               log_text("database", server->databases[database].name), log_text("note", line));
+}
+
+struct store_pg_events server_store_events(struct server *server)
+{
+    return (struct store_pg_events){
+        .on_clock = on_clock,
+        .on_health = on_health,
+        .on_changed = on_changed,
+        .on_log = on_store_log,
+        .ctx = server,
+    };
+}
+
+/* ---- coordinator ---- */
+
+static const char *session_text(enum coord_session session)
+{
+    switch (session) {
+    case COORD_AWAY:
+        return "ZooKeeper is away, what we hold goes on";
+    case COORD_CONNECTED:
+        return "ZooKeeper is back, the session has survived";
+    case COORD_NEW:
+        return "registered with a new ZooKeeper session";
+    case COORD_LOST:
+        return "the ZooKeeper session is lost, all shards are dropped";
+    }
+    return "?";
+}
+
+static void on_session(void *ctx, enum coord_session session)
+{
+    struct server *server = ctx;
+    bool is_good = session == COORD_CONNECTED || session == COORD_NEW;
+
+    server->session = session;
+    SERVER_LOG(server, is_good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, session_text(session),
+               log_text("instance", server->instance));
+    broker_on_session(server->broker, &server->now, session);
+}
+
+static void on_members(void *ctx, const struct member *members, size_t count)
+{
+    struct server *server = ctx;
+
+    broker_on_members(server->broker, &server->now, members, count);
+}
+
+static void on_shard_free(void *ctx, uint32_t shard)
+{
+    struct server *server = ctx;
+
+    broker_on_shard_free(server->broker, &server->now, shard);
+}
+
+static void on_shard_lost(void *ctx, uint32_t shard)
+{
+    struct server *server = ctx;
+
+    SERVER_LOG(server, LOG_LEVEL_WARN, "the owner znode of a shard of ours is gone",
+               log_uint("shard", shard));
+    broker_on_shard_lost(server->broker, &server->now, shard);
+}
+
+static void on_config(void *ctx, int64_t version)
+{
+    struct server *server = ctx;
+
+    if (server->queues != NULL) {
+        queue_sync_on_config(server->queues, version);
+    }
+}
+
+struct coord_events server_coord_events(struct server *server)
+{
+    return (struct coord_events){
+        .on_session = on_session,
+        .on_members = on_members,
+        .on_shard_free = on_shard_free,
+        .on_shard_lost = on_shard_lost,
+        .on_config = on_config,
+        .ctx = server,
+    };
+}
+
+void server_on_note(void *ctx, const char *line)
+{
+    struct server *server = ctx;
+
+    SERVER_LOG(server, LOG_LEVEL_INFO, "coordinator", log_text("note", line));
+}

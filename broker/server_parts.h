@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the server share. Private to broker/server*.
+ */
+#ifndef FOLIOT_BROKER_SERVER_PARTS_H
+#define FOLIOT_BROKER_SERVER_PARTS_H
+
+#include "broker/admin/admin.h"
+#include "broker/core/broker.h"
+#include "broker/metrics.h"
+#include "broker/outbound.h"
+#include "broker/queue_sync.h"
+#include "broker/server.h"
+#include "broker/service.h"
+#include "coordinator/coord_zk.h"
+#include "lib/base/clock_estimate.h"
+#include "lib/base/log.h"
+#include "lib/io/loop.h"
+#include "lib/io/resolve.h"
+#include "lib/io/watchdog.h"
+#include "lib/rpc/rpc_health.h"
+#include "lib/rpc/rpc_server.h"
+#include "storage/store_pg.h"
+
+/* Figures are gathered and published this often. */
+#define SERVER_PUBLISH_MS 1000
+
+/* After the waiting of a drain, everything is closed within this, or the process ends anyhow. */
+#define SERVER_CLOSE_MS 10000
+
+enum server_phase {
+    SERVER_STARTING = 1,
+    SERVER_SERVING,
+    SERVER_DRAINING, /* released, waiting for what runs */
+    SERVER_CLOSING   /* parts are being closed, one after the other */
+};
+
+/* What is known of one database. */
+struct server_database {
+    struct server *server;
+    char name[NAME_BYTES_MAX + 1];
+    const char *conninfo; /* borrowed from the configuration */
+    struct clock_estimate clock;
+    bool is_writable;
+};
+
+/*
+ * 1. now is the time of this turn; the core has been given it.
+ * 2. Parts are NULL before they are opened and after they are closed.
+ */
+struct server {
+    const struct config *config;
+    struct log log;
+    struct logger logger;
+    enum server_phase phase;
+    int exit_status;
+    char instance[INSTANCE_TEXT_LEN + 1];
+    char advertise[MEMBER_ADDRESS_LEN_MAX + 1];
+    char admin_address[MEMBER_ADDRESS_LEN_MAX + 1];
+    struct coord_zk_found found; /* the cluster */
+    struct server_database databases[DATABASE_COUNT_MAX];
+    uint32_t database_count;
+    struct now now;
+    boot_us turn_us; /* when this turn began */
+    enum coord_session session;
+    struct admin *admin;
+    struct broker_metrics *metrics;
+    struct buf page; /* of /metrics, while it is written */
+    struct loop *loop;
+    struct watchdog *watchdog;
+    struct resolver *resolver;
+    struct rpc_server *rpc;
+    struct rpc_health *health;
+    struct store *store;
+    struct coord *coord;
+    struct edge_outbound *outbound;
+    struct broker *broker;
+    struct queue_sync *queues;
+    struct service *service;
+    struct loop_signal *terminate;
+    struct loop_signal *interrupt;
+    struct loop_hook first;
+    struct loop_hook last;
+    bool has_hooks;
+    struct loop_timer wake;    /* the core's */
+    struct loop_timer publish; /* of figures and readiness */
+    struct loop_timer fuse;    /* end of the waiting, then of the closing */
+    bool rpc_is_drained;
+    bool is_closed; /* every part that needs a callback has given it */
+};
+
+/* One line in the log; fields as LOG_WRITE takes them. */
+#define SERVER_LOG(server, level, message, ...) \
+    LOG_WRITE(&(server)->logger, level, clock_wall_us(), message, __VA_ARGS__)
+
+/* ---- server_start.c: what blocks, before there is a loop ---- */
+
+/*
+ * Open the admin port, read or create the cluster, bring every database up to date.
+ *
+ * return: false if it cannot be done or a signal has come; exit_status then says which.
+ */
+MUST_USE bool server_prepare(struct server *server);
+
+/* ---- server_drain.c ---- */
+
+/* A signal: begin to drain; the second one skips the waiting. */
+void server_on_signal(int number, void *ctx);
+
+/* Once per turn: is what a drain waits for at its end? */
+void server_step_drain(struct server *server);
+
+/* Close every part that was opened, one after the other, then stop the loop. */
+void server_close(struct server *server);
+
+/* Free what is left. shape: is_closed, or there never was a loop. */
+void server_free(struct server *server);
+
+/* ---- server_events.c: what store and coordinator tell ---- */
+
+struct store_pg_events server_store_events(struct server *server);
+struct coord_events server_coord_events(struct server *server);
+void server_on_note(void *ctx, const char *line);
+
+/* ---- server_publish.c ---- */
+
+/* Gather figures and readiness for the admin port; again once a second. */
+void server_publish(struct loop_timer *timer, void *ctx);
+
+/* A database's clock, for the outbound: ctx is the server. */
+struct clock_bounds server_bounds_at(void *ctx, uint32_t database, boot_us at_us);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Figures and readiness for the admin port.
+ */
+#include "broker/server_parts.h"
+
+#include "lib/io/clock.h"
+
+#include <string.h>
+
+#define WHY_BYTES_MAX 1024
+
+struct clock_bounds server_bounds_at(void *ctx, uint32_t database, boot_us at_us)
+{
+    struct server *server = ctx;
+    struct clock_range range = clock_estimate_now(&server->databases[database].clock, at_us);
+
+    return (struct clock_bounds){range.lower_us, range.upper_us};
+}
+
+/* Why this broker should get no calls now, one line each; empty if it should. */
+static void say_why_not(const struct server *server, struct buf *out)
+{
+    if (server->phase == SERVER_DRAINING || server->phase == SERVER_CLOSING) {
+        (void)buf_append_text(out, "draining\n");
+    }
+    if (server->session != COORD_NEW && server->session != COORD_CONNECTED) {
+        (void)buf_append_text(out, "no ZooKeeper session\n");
+    }
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        if (!server->databases[i].is_writable) {
+            (void)buf_printf(out, "database %s does not take writes\n", server->databases[i].name);
+        }
+    }
+    if (!queue_sync_is_ready(server->queues)) {
+        (void)buf_append_text(out, "the queues have not been read\n");
+    }
+}
+
+static void gather_shards(const struct server *server, struct figures *figures)
+{
+    size_t member_count;
+    const struct member *members = broker_members(server->broker, &member_count);
+    struct shard_view view;
+
+    figures->shard_count = broker_shard_count(server->broker);
+    figures->members = (uint32_t)member_count;
+    for (uint32_t s = 0; s < figures->shard_count; s++) {
+        bool is_owned = false;
+
+        for (size_t i = 0; i < member_count && !is_owned; i++) {
+            is_owned = shard_set_has(&members[i].owns, s);
+        }
+        if (!is_owned) {
+            broker_inspect_shard(server->broker, s, &view);
+            figures->shards_unowned += strcmp(view.state, "active") != 0;
+        }
+    }
+}
+
+static void gather(struct server *server, struct figures *figures)
+{
+    boot_us now_us = loop_now_us(server->loop);
+
+    memset(figures, 0, sizeof(*figures));
+    broker_inspect(server->broker, &figures->broker);
+    outbound_get_stats(server->outbound, &figures->outbound);
+    service_get_stats(server->service, &figures->service);
+    rpc_server_get_stats(server->rpc, &figures->rpc);
+    coord_zk_stats(server->coord, &figures->coord);
+    gather_shards(server, figures);
+    figures->database_count = server->database_count;
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        struct server_database *database = &server->databases[i];
+        struct database_figures *out = &figures->databases[i];
+
+        out->name = database->name;
+        out->is_writable = database->is_writable;
+        out->clock_error_us = clock_estimate_error(&database->clock, now_us);
+        out->clock_offset_us = clock_estimate_offset(&database->clock, now_us, clock_wall_us());
+        store_pg_stats(server->store, i, &out->store);
+    }
+}
+
+void server_publish(struct loop_timer *timer, void *ctx)
+{
+    struct server *server = ctx;
+    struct figures figures;
+    struct buf why_not;
+
+    loop_timer_start_in(timer, SERVER_PUBLISH_MS);
+    log_report_repeats(&server->log, clock_wall_us());
+    if (server->admin == NULL || server->phase == SERVER_CLOSING) {
+        return;
+    }
+    buf_init(&why_not, WHY_BYTES_MAX);
+    say_why_not(server, &why_not);
+    admin_set_ready(server->admin, buf_text(&why_not));
+    gather(server, &figures);
+    figures.is_ready = buf_len(&why_not) == 0;
+    buf_fini(&why_not);
+    buf_clear(&server->page);
+    if (metrics_text(server->metrics, &figures, &server->page) == 0) {
+        admin_publish(server->admin, buf_slice(&server->page));
+    }
+}
