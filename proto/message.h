@@ -46,7 +46,8 @@ MUST_USE int message_write_element(uint32_t number, const ProtobufCMessage *mess
  * Check a serialized message against its descriptor without unpacking it.
  *
  * shape:  *elements is the number of elements of repeated fields, at every depth.
- * errors: ERR_INVALID with fault filled in: the field by its path, and what is wrong.
+ * errors: ERR_INVALID with fault filled in: the field by its path, and what is wrong; ERR_TOO_LARGE:
+ *         more fields than any message of ours can have.
  */
 MUST_USE int message_check(const ProtobufCMessageDescriptor *descriptor, struct slice bytes,
                            size_t *elements, struct fault *fault);

@@ -16,6 +16,9 @@
 /* Deepest message of ours is 3: request, item, time. */
 #define DEPTH_MAX 6
 
+/* Fields in all: twenty for each element. More would hold the loop up for tens of milliseconds. */
+#define FIELD_COUNT_MAX ((size_t)20 * BATCH_ITEM_COUNT_MAX)
+
 /* Numbers of wire types. source: protobuf encoding guide */
 enum wire_type {
     WIRE_VARINT = 0,
@@ -39,6 +42,7 @@ struct walk {
     size_t depth; /* frames in use */
     const uint8_t *at;
     size_t elements;
+    size_t fields;
     struct fault *fault;
 };
 
@@ -216,6 +220,11 @@ static int step(struct walk *walk)
     int err;
 
     frame->field = NULL;
+    if (++walk->fields > FIELD_COUNT_MAX) {
+        fault_set(walk->fault, RPC_RESOURCE_EXHAUSTED, "MESSAGE_TOO_COSTLY", NULL,
+                  "the message has more than %zu fields; send it in parts", FIELD_COUNT_MAX);
+        return ERR_TOO_LARGE;
+    }
     err = read_varint(walk, frame->end, &tag);
     if (err != 0) {
         return err;
