@@ -46,7 +46,7 @@ uint64_t assign_score(uint32_t shard, struct slice name);
  *         member_count is 0. Shard ids are distinct.
  * note:   the result does not depend on the order of members or shards. All members are within one
  *         shard of each other if every member can write everywhere.
- * cost:   shard_count · member_count hashes and a little more: 0.2 ms for 128 · 32, 60 ms at the
+ * cost:   shard_count · member_count hashes and a little more: 0.1 ms for 128 · 32, 25 ms at the
  *         limits.
  * errors: ERR_INVALID: two members of one name, a name that is too long, a database that is too
  *         high. ERR_TOO_LARGE: above MEMBER_COUNT_MAX or SHARD_COUNT_MAX. ERR_NO_MEMORY. owners is
