@@ -397,10 +397,24 @@ static void start_dial(struct rpc_slot *slot)
 
 /* ---- names ---- */
 
+/* An address that the latest look-up did not give, or NULL. */
+static struct rpc_slot *find_unknown(struct rpc_channel *channel)
+{
+    list_foreach (node, &channel->slots) {
+        struct rpc_slot *slot = LIST_ENTRY(node, struct rpc_slot, node);
+
+        if (!slot->is_known) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+
 /* Take over the addresses that a name has now. */
 static void reconcile(struct rpc_channel *channel, const struct address *addresses, size_t count)
 {
     size_t max = channel->options.addresses_max;
+    struct rpc_slot *gone;
 
     list_foreach (node, &channel->slots) {
         LIST_ENTRY(node, struct rpc_slot, node)->is_known = false;
@@ -414,12 +428,8 @@ static void reconcile(struct rpc_channel *channel, const struct address *address
             break; // Out of memory: make do with the others.
         }
     }
-    list_foreach_safe (node, after, &channel->slots) {
-        struct rpc_slot *slot = LIST_ENTRY(node, struct rpc_slot, node);
-
-        if (!slot->is_known) {
-            free_slot(slot);
-        }
+    while ((gone = find_unknown(channel)) != NULL) {
+        free_slot(gone);
     }
 }
 

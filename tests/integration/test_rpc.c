@@ -875,6 +875,107 @@ static void too_many_pings_end_the_connection(void)
     close_world(world);
 }
 
+/* Fails one allocation: the one that brings `left` to zero. */
+static bool fail_one(size_t size, void *ctx)
+{
+    int *left = ctx;
+
+    (void)size;
+    return --*left != 0;
+}
+
+/*
+ * Echo calls from open to close; every step may fail, none may crash, leak, or lose a callback.
+ * True if that allocation was reached.
+ */
+static bool run_starved(int fail_at)
+{
+    static const struct rpc_method method = {.path = ECHO, .handler = on_echo};
+    struct world world = {.is_closed = true};
+    struct rpc_server_options server_options;
+    struct rpc_channel_options options;
+    struct ask asks[3];
+    int started = 0;
+
+    rpc_server_options_init(&server_options);
+    rpc_channel_options_init(&options);
+    mem_set_hook(fail_one, &fail_at);
+    if (loop_open(&world.loop) != 0) {
+        return true;
+    }
+    if (rpc_server_open(world.loop, &server_options, &world.server) == 0) {
+        MUST_OK(rpc_server_add(world.server, &method));
+        (void)snprintf(world.target, sizeof(world.target), "127.0.0.1:%u",
+                       rpc_server_port(world.server));
+        options.target = world.target;
+        if (rpc_channel_open(world.loop, &options, &world.channel) == 0) {
+            for (int i = 0; i < 3; i++) {
+                prepare(&asks[i], &world, ECHO, "starved");
+                asks[i].request.deadline_us = in_ms(&world, 300);
+                started += start(&asks[i]) == 0;
+            }
+            TURN_UNTIL(&world, world.replies == started);
+            close_channel(&world);
+        }
+        close_server(&world);
+    }
+    loop_close(world.loop);
+    return fail_at <= 0;
+}
+
+static void every_allocation_may_fail(void)
+{
+    int fail_at = 1;
+
+    while (run_starved(fail_at)) {
+        mem_set_hook(NULL, NULL);
+        MUST_EQ(mem_block_count(), 0);
+        fail_at++;
+    }
+    mem_set_hook(NULL, NULL);
+    MUST(fail_at > 30); // The walk went through the whole life of the calls.
+}
+
+/* RELIABILITY N-4: calls whose target reads nothing must not touch the calls to others. */
+static void a_target_that_never_reads_delays_nobody_else(void)
+{
+    struct world *world = open_pair(NULL, NULL);
+    struct hanging hanging;
+    struct ask *stuck = must_new(64, sizeof(*stuck));
+    char *payload = must_new(1U << 20, 1);
+    int64_t worst_us = 0;
+
+    open_hanging(world, &hanging, NULL);
+    for (int i = 0; i < 64; i++) {
+        prepare(&stuck[i], world, ECHO, "");
+        stuck[i].request.payload = (struct slice){(uint8_t *)payload, 1U << 20};
+        stuck[i].request.deadline_us = in_ms(world, 400);
+        MUST_OK(rpc_channel_call(hanging.channel, &stuck[i].request));
+    }
+    TURN_UNTIL(world, hanging.fd >= 0);
+    // Greet it with SETTINGS that open the stream window wide, then read nothing.
+    MUST_EQ(write(hanging.fd, "\0\0\6\4\0\0\0\0\0\0\4\x7f\xff\xff\xff", 15), 15);
+    while (!stuck[63].is_ended) {
+        struct ask good;
+        boot_us before_us = clock_boot_us();
+
+        prepare(&good, world, ECHO, "x");
+        MUST_OK(start(&good));
+        TURN_UNTIL(world, good.is_ended);
+        MUST_EQ(good.status, RPC_OK);
+        worst_us = time_max(worst_us, clock_boot_us() - before_us);
+    }
+    MUST_LE(worst_us, 150000);
+    for (int i = 0; i < 64; i++) {
+        MUST(stuck[i].is_ended);
+        MUST_EQ(stuck[i].status, RPC_DEADLINE_EXCEEDED);
+    }
+    close_hanging(world, &hanging);
+    mem_free(stuck);
+    mem_free(payload);
+    close_world(world);
+}
+
 int main(int argc, char **argv)
 {
     static const struct must_case cases[] = {
@@ -899,6 +1000,8 @@ int main(int argc, char **argv)
         MUST_CASE(a_full_queue_refuses_and_closing_cancels_everything),
         MUST_CASE(connections_are_replaced_as_they_age_without_losing_a_call),
         MUST_CASE(too_many_pings_end_the_connection),
+        MUST_CASE(a_target_that_never_reads_delays_nobody_else),
+        MUST_CASE(every_allocation_may_fail),
     };
 
     return must_main(argc, argv, cases, ARRAY_COUNT(cases));
