@@ -52,7 +52,7 @@ struct slot {
 static _Noreturn void fail(const char *what)
 {
     (void)fprintf(stderr, "bench_rpc: cannot %s\n", what);
-    exit(EXIT_FAILURE);
+    _exit(EXIT_FAILURE);
 }
 
 /* ---- the server's process ---- */
@@ -81,7 +81,7 @@ static _Noreturn void serve(int out)
         fail("tell the port");
     }
     loop_run(loop);
-    exit(EXIT_SUCCESS);
+    _exit(EXIT_SUCCESS);
 }
 
 static pid_t start_server(uint16_t *port_out)

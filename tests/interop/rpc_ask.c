@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ask {
     struct rpc_request request;
@@ -111,7 +112,8 @@ static void start_round(struct asker *asker)
         err = rpc_channel_call(asker->channel, &ask->request);
         if (err != 0) {
             (void)printf("call=%d refused=%s\n", (int)i, err_name(err));
-            exit(EXIT_FAILURE);
+            (void)fflush(stdout);
+            _exit(EXIT_FAILURE);
         }
     }
 }
@@ -153,7 +155,8 @@ static char *expand_payload(const char *text, struct slice *out)
     }
     bytes = mem_new((size_t)len + 1, 1);
     if (bytes == NULL) {
-        exit(EXIT_FAILURE);
+        (void)fflush(stdout);
+        _exit(EXIT_FAILURE);
     }
     memset(bytes, 'x', (size_t)len);
     *out = (struct slice){(uint8_t *)bytes, (size_t)len};
