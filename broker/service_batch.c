@@ -12,10 +12,15 @@
 #include "proto/codec_task.h"
 #include "proto/route.h"
 
+#include <stdio.h>
 #include <string.h>
 
+/* Items of one batch that are with the core at once, about two commits: a batch that is larger than
+ * what the core holds for its next commits goes in all the same, and leaves room for others. */
+#define LOCAL_COUNT_MAX BATCH_OP_COUNT_MAX
+
 enum item_state {
-    ITEM_WAITING = 1, /* for an owner, or for its queue: nothing has happened */
+    ITEM_WAITING = 1, /* for an owner, for its queue, or for room: nothing has happened */
     ITEM_LOCAL,       /* with the core */
     ITEM_FORWARDED,   /* with another broker */
     ITEM_DONE         /* has its result */
@@ -48,6 +53,8 @@ struct part {
  * 1. left is the number of items that are not DONE.
  * 2. busy is the number of items with the core, plus parts that are out.
  * 3. rpc is NULL once it has been answered.
+ * 4. local ≤ LOCAL_COUNT_MAX; at half of that or more, WAITING items may wait for nothing but room,
+ *    and the look timer is started when local falls below.
  */
 struct batch {
     struct service *service;
@@ -59,6 +66,7 @@ struct batch {
     uint32_t count;
     uint32_t left;
     uint32_t busy;
+    uint32_t local; /* of busy: items with the core */
     struct item *items;
     struct list parts; /* struct part, being filled or out */
     boot_us give_up_us;
@@ -193,7 +201,8 @@ static void wait_for_owners(struct batch *b)
 {
     boot_us now_us = loop_now_us(b->service->options.loop);
 
-    if (b->rpc == NULL || b->look.is_started || !has_waiting(b)) {
+    if (b->rpc == NULL || b->look.is_started || b->local >= LOCAL_COUNT_MAX / 2 ||
+        !has_waiting(b)) {
         return;
     }
     if (b->give_up_us == 0) {
@@ -215,10 +224,14 @@ static void on_core(struct call *call)
     struct batch *b = item->batch;
     struct fault fault;
 
-    REQUIRE(b->busy > 0);
+    REQUIRE(b->busy > 0 && b->local > 0);
     b->busy--;
+    b->local--;
+    if (b->local == LOCAL_COUNT_MAX / 2 - 1 && b->rpc != NULL) {
+        loop_timer_start_in(&b->look, 0); // room again: not here, inside the core's callback
+    }
     if (call->result == 0) {
-        item->reply = (struct create_reply){call->found, call->created, call->found_due_ms};
+        item->reply = service_create_reply(call);
         item_done(item);
     } else if (call->result == ERR_FENCED) {
         item->state = ITEM_WAITING;
@@ -409,8 +422,12 @@ static void route_item(struct batch *b, uint32_t index)
 
     switch (broker_route(broker, item->call.shard, &address)) {
     case ROUTE_SELF:
+        if (b->local == LOCAL_COUNT_MAX) {
+            break;
+        }
         item->state = ITEM_LOCAL;
         b->busy++;
+        b->local++;
         broker_call(broker, b->service->options.now, &item->call);
         break;
     case ROUTE_OTHER:
@@ -478,6 +495,7 @@ static bool find_queues(struct batch *b)
             item->call.task.queue = queue->id;
         } else if (b->has_looked) {
             service_queue_fault(&fault, &item->request.queue);
+            (void)snprintf(fault.field, sizeof(fault.field), "items[%u].queue", (unsigned)i);
             item_fail(item, &fault);
         } else {
             is_unknown = true;

@@ -74,6 +74,9 @@ bool service_is_forwarded(const struct rpc_call *rpc);
 /* What the core answered, as a fault. shape: result is not 0 and not ERR_FENCED. */
 void service_core_fault(const struct call *call, const char *what, struct fault *fault);
 
+/* What a create that went well is answered. */
+struct create_reply service_create_reply(const struct call *call);
+
 void service_unknown_fault(struct fault *fault);
 void service_owner_fault(struct fault *fault, uint32_t shard, bool is_forwarded);
 void service_queue_fault(struct fault *fault, const struct queue_name *name);

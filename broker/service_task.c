@@ -106,23 +106,30 @@ static int write_get(const struct call *call, const struct broker *broker, struc
     return codec_write_get_reply(&view, out);
 }
 
+/* The task that a call was about: the one it named, or the one that holds the key. */
+static struct task_id id_of(const struct call *call)
+{
+    return call->task.id.seq != 0 ? call->task.id : call->found;
+}
+
 static int write_answer(struct single *s, struct buf *out)
 {
     const struct call *call = &s->call;
+    struct create_reply created;
 
     switch (call->kind) {
     case CALL_CREATE:
-        return codec_write_create_reply(
-            &(struct create_reply){call->found, call->created, call->found_due_ms}, out);
+        created = service_create_reply(call);
+        return codec_write_create_reply(&created, out);
     case CALL_GET:
         return write_get(call, s->service->options.broker, out);
     case CALL_CANCEL:
         return codec_write_cancel_reply(
-            &(struct cancel_reply){(enum cancel_answer)call->cancel, call->attempt, call->task.id},
+            &(struct cancel_reply){(enum cancel_answer)call->cancel, call->attempt, id_of(call)},
             out);
     case CALL_UPDATE:
         return codec_write_update_reply(
-            &(struct update_reply){call->task.id, call->found_due_ms, call->attempt}, out);
+            &(struct update_reply){id_of(call), call->found_due_ms, call->attempt}, out);
     }
     UNREACHABLE();
 }
