@@ -109,12 +109,16 @@ static int open_rpc(struct server *server)
                    log_text("address", config->listen), log_err(err));
         return err;
     }
-    /* Port 0 took some port: what is advertised must name it. */
+    /* Port 0 took some port: what is advertised, and a name that was left empty, must name it. */
     (void)snprintf(server->advertise, sizeof(server->advertise), "%s", config->advertise);
+    (void)snprintf(server->name, sizeof(server->name), "%s", config->name);
     if (options.port == 0 && strcmp(config->advertise, config->listen) == 0) {
         (void)snprintf(server->advertise, sizeof(server->advertise),
                        strchr(host, ':') == NULL ? "%s:%u" : "[%s]:%u", host,
                        (unsigned)rpc_server_port(server->rpc));
+        if (strcmp(config->name, config->advertise) == 0) {
+            memcpy(server->name, server->advertise, sizeof(server->advertise));
+        }
     }
     return 0;
 }
@@ -150,11 +154,7 @@ static int open_store(struct server *server)
 static void fill_member(const struct server *server, struct member *member)
 {
     memset(member, 0, sizeof(*member));
-    (void)snprintf(member->name, sizeof(member->name), "%s",
-                   server->config->name[0] != '\0' &&
-                           strcmp(server->config->name, server->config->listen) != 0
-                       ? server->config->name
-                       : server->advertise);
+    memcpy(member->name, server->name, sizeof(member->name));
     memcpy(member->instance, server->instance, sizeof(member->instance));
     memcpy(member->grpc, server->advertise, sizeof(member->grpc));
     memcpy(member->admin, server->admin_address, sizeof(member->admin));
@@ -211,6 +211,17 @@ static int open_outbound(struct server *server)
     return outbound_open(&options, &server->outbound);
 }
 
+/* Only at level debug: one line for each step of each task. */
+static void on_core_event(void *ctx, const struct core_event *event)
+{
+    struct server *server = ctx;
+    const struct logger core = {&server->log, "core"};
+
+    LOG_WRITE(&core, LOG_LEVEL_DEBUG, clock_wall_us(), event->what, log_uint("shard", event->shard),
+              log_int("epoch", event->epoch), log_int("seq", event->seq), log_int("a", event->a),
+              log_int("b", event->b));
+}
+
 static int open_broker(struct server *server, const struct member *self)
 {
     const struct broker_env env = {
@@ -218,6 +229,8 @@ static int open_broker(struct server *server, const struct member *self)
         .coord = server->coord,
         .store = server->store,
         .outbound = outbound_interface(server->outbound),
+        .on_event = log_is_on(&server->logger, LOG_LEVEL_DEBUG) ? on_core_event : NULL,
+        .on_event_ctx = server,
     };
     struct broker_options *options = mem_new(1, sizeof(*options));
     int err;
@@ -254,6 +267,7 @@ static int open_services(struct server *server)
         .coord = server->coord,
         .config = server->config,
         .cluster = &server->found.cluster,
+        .name = server->name,
     };
     int err = queue_sync_open(&queues, &server->queues);
 

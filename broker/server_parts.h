@@ -55,6 +55,7 @@ struct server {
     enum server_phase phase;
     int exit_status;
     char instance[INSTANCE_TEXT_LEN + 1];
+    char name[MEMBER_NAME_BYTES_MAX + 1]; /* as registered */
     char advertise[MEMBER_ADDRESS_LEN_MAX + 1];
     char admin_address[MEMBER_ADDRESS_LEN_MAX + 1];
     struct coord_zk_found found; /* the cluster */

@@ -49,7 +49,7 @@ int service_open(const struct service_options *options, struct service **out)
     }
     service->options = *options;
     buf_init(&service->scratch, RPC_MESSAGE_BYTES_MAX);
-    err = peers_open(options->loop, options->resolver, options->config->name, &service->peers);
+    err = peers_open(options->loop, options->resolver, options->name, &service->peers);
     if (err != 0) {
         mem_free(service);
         return err;

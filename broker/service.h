@@ -32,6 +32,7 @@ struct service_options {
     struct queue_sync *queues;
     const struct config *config;
     const struct cluster *cluster;
+    const char *name; /* ours, as registered */
 };
 
 /* errors: ERR_NO_MEMORY. */

@@ -103,7 +103,7 @@ static int write_shard(const struct service *service, uint32_t shard, const char
 
     broker_inspect_shard(service->options.broker, shard, &own);
     if (own.epoch > 0) {
-        view.owner = service->options.config->name;
+        view.owner = service->options.name;
         view.epoch = own.epoch;
         view.state = view_state(own.state);
     }
@@ -115,7 +115,7 @@ static int write_topology(const struct service *service, struct buf *out)
     const struct cluster *cluster = service->options.cluster;
     const struct topology_head head = {
         .cluster = service->options.config->cluster_name,
-        .answered_by = service->options.config->name,
+        .answered_by = service->options.name,
         .shard_count = cluster->shard_count,
         .slot_count = SLOT_COUNT,
     };

@@ -317,7 +317,9 @@ void rpc_call_fail(struct rpc_call *call, enum rpc_status status, const char *me
 
 void rpc_call_reply(struct rpc_call *call, struct slice response)
 {
-    if (!finish(call)) {
+    bool is_late = call->is_cancelled;
+
+    if (!finish(call) || is_late) {
         return;
     }
     REQUIRE(!call->has_response);

@@ -149,9 +149,11 @@ static int expire(struct rpc_session *session, struct rpc_call *call)
         rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the request was not complete in time");
         return 0;
     }
-    rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the deadline has passed");
-    if (call->is_running) {
+    if (call->is_running) { // It may know better than that nothing happened.
         rpc_call_cancel(call);
+    }
+    if (!call->is_answered) {
+        rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the deadline has passed");
     }
     return 0;
 }

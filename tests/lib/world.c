@@ -288,20 +288,25 @@ static void on_reply(struct rpc_request *request, const struct rpc_reply *reply,
     answer->has_come = true;
 }
 
+void world_start(struct world *world, const char *address, struct rpc_request *request,
+                 struct answer *answer)
+{
+    memset(answer, 0, sizeof(*answer));
+    buf_init(&answer->payload, RPC_MESSAGE_BYTES_MAX);
+    if (request->deadline_us == 0) {
+        request->deadline_us = clock_boot_us() + CALL_LIMIT_MS * US_PER_MS;
+    }
+    request->cb = on_reply;
+    request->ctx = answer;
+    MUST_OK(rpc_channel_call(channel_to(world, address), request));
+}
+
 void world_call(struct world *world, const char *address, const char *path, struct slice payload,
                 struct answer *answer)
 {
-    struct rpc_request request = {
-        .path = path,
-        .payload = payload,
-        .deadline_us = clock_boot_us() + CALL_LIMIT_MS * US_PER_MS,
-        .cb = on_reply,
-        .ctx = answer,
-    };
+    struct rpc_request request = {.path = path, .payload = payload};
 
-    memset(answer, 0, sizeof(*answer));
-    buf_init(&answer->payload, RPC_MESSAGE_BYTES_MAX);
-    MUST_OK(rpc_channel_call(channel_to(world, address), &request));
+    world_start(world, address, &request, answer);
     WORLD_UNTIL(world, answer->has_come, CALL_LIMIT_MS + 5000);
 }
 

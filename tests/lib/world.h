@@ -92,6 +92,10 @@ struct answer {
     bool from_peer;
 };
 
+/* Begin a call; the request and the answer must not move until answer->has_come. */
+void world_start(struct world *world, const char *address, struct rpc_request *request,
+                 struct answer *answer);
+
 /*
  * Make a call and wait for its end; the case fails after 30 s.
  *
