@@ -13,6 +13,7 @@
 
 /* The map asks our heap, and says no instead of ending the process. */
 #define HASH_NONFATAL_OOM       1
+#define HASH_FUNCTION           HASH_FNV // The default one falls through, which clang refuses.
 #define uthash_malloc(size)     mem_new(1, size)
 #define uthash_free(block, len) mem_free(block)
 #include <uthash.h>

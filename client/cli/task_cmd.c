@@ -73,30 +73,35 @@ static int refuse_message(struct task_run *run, const char *what)
     return CLI_ERROR;
 }
 
-static int read_payload_file(struct task_run *run, const char *path)
+static int read_stream(struct task_run *run, FILE *file, const char *path)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *file = is_stdin ? stdin : fopen(path, "rb");
     uint8_t chunk[4096];
     size_t len = 1;
-    int code = CLI_OK;
 
-    if (file == NULL) {
-        return cli_usage("cannot open \"%s\"", path);
-    }
-    while (len > 0 && code == CLI_OK) {
+    while (len > 0) {
         len = fread(chunk, 1, sizeof(chunk), file);
         if (buf_append(&run->payload, chunk, len) != 0) {
-            code = cli_usage("payload \"%s\" has more than %d bytes (PAYLOAD_BYTES_MAX)", path,
+            return cli_usage("payload \"%s\" has more than %d bytes (PAYLOAD_BYTES_MAX)", path,
                              PAYLOAD_BYTES_MAX);
         }
     }
-    if (code == CLI_OK && ferror(file) != 0) {
-        code = cli_usage("cannot read \"%s\"", path);
+    return ferror(file) != 0 ? cli_usage("cannot read \"%s\"", path) : CLI_OK;
+}
+
+static int read_payload_file(struct task_run *run, const char *path)
+{
+    FILE *file;
+    int code;
+
+    if (strcmp(path, "-") == 0) {
+        return read_stream(run, stdin, path);
     }
-    if (!is_stdin) {
-        (void)fclose(file);
+    file = fopen(path, "rb");
+    if (file == NULL) {
+        return cli_usage("cannot open \"%s\"", path);
     }
+    code = read_stream(run, file, path);
+    (void)fclose(file);
     return code;
 }
 
