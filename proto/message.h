@@ -46,8 +46,9 @@ MUST_USE int message_write_element(uint32_t number, const ProtobufCMessage *mess
  * Check a serialized message against its descriptor without unpacking it.
  *
  * shape:  *elements is the number of elements of repeated fields, at every depth.
- * errors: ERR_INVALID with fault filled in: the field by its path, and what is wrong; ERR_TOO_LARGE:
- *         more fields than any message of ours can have.
+ * errors: ERR_INVALID with fault filled in: the field by its path, and what is wrong;
+ *         ERR_TOO_LARGE: more fields than any message of ours can have.
+ * source: docs/adr/0007-check-messages-before-unpacking.md
  */
 MUST_USE int message_check(const ProtobufCMessageDescriptor *descriptor, struct slice bytes,
                            size_t *elements, struct fault *fault);
