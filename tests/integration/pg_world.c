@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The world of the PostgreSQL tests.
+ */
+#include "tests/integration/pg_world.h"
+
+#include "storage/pg_migrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
+                     int64_t database_us)
+{
+    struct world *world = ctx;
+
+    MUST_EQ(database, 0);
+    MUST_LE(sent, received);
+    MUST_LE(1600000000000000, database_us);
+    world->clocks++;
+}
+
+static void on_health(void *ctx, uint32_t database, bool writable)
+{
+    (void)database;
+    ((struct world *)ctx)->health = writable;
+}
+
+static void on_changed(void *ctx, uint32_t database, uint64_t system_id, uint32_t timeline)
+{
+    (void)database;
+    MUST(system_id != 0 && timeline != 0);
+    ((struct world *)ctx)->changes++;
+}
+
+static void on_log(void *ctx, uint32_t database, const char *line)
+{
+    struct world *world = ctx;
+
+    (void)database;
+    (void)snprintf(world->last_log, sizeof(world->last_log), "%s", line);
+}
+
+void world_open(struct world *world, const char *title)
+{
+    struct pg_migrate_options options = {.shard_count = WORLD_SHARD_COUNT};
+    char errmsg[512];
+    char target[64];
+
+    memset(world, 0, sizeof(*world));
+    world->health = -1;
+    fixture_open(&world->fixture, title);
+    options.conninfo = world->fixture.pg_conninfo;
+    options.cluster_id = world->fixture.name;
+    if (pg_migrate(&options, errmsg, sizeof(errmsg)) != 0) {
+        must_fail(MUST_HERE, "%s", errmsg);
+    }
+    MUST_OK(loop_open(&world->loop));
+    world->admin = PQconnectdb(world->fixture.pg_admin);
+    MUST_EQ(PQstatus(world->admin), CONNECTION_OK);
+    (void)snprintf(target, sizeof(target), "127.0.0.1:%s", PQport(world->admin));
+    world->proxy = pg_proxy_open(world->loop, target);
+}
+
+void world_close(struct world *world)
+{
+    pg_proxy_close(world->proxy);
+    loop_close(world->loop);
+    PQfinish(world->admin);
+    fixture_close(&world->fixture);
+}
+
+struct store *world_store(struct world *world, bool behind_proxy)
+{
+    struct store_pg_database database = {.name = "db0"};
+    struct store_pg_options options;
+    struct store *store;
+    char conninfo[512];
+    char errmsg[512];
+
+    (void)snprintf(conninfo, sizeof(conninfo), "%s sslmode=disable gssencmode=disable",
+                   world->fixture.pg_conninfo);
+    if (behind_proxy) {
+        (void)snprintf(conninfo + strlen(conninfo), sizeof(conninfo) - strlen(conninfo), " port=%u",
+                       pg_proxy_port(world->proxy));
+    }
+    database.conninfo = conninfo;
+    store_pg_options_init(&options);
+    options.loop = world->loop;
+    options.databases = &database;
+    options.database_count = 1;
+    options.shard_count = WORLD_SHARD_COUNT;
+    options.cluster_id = world->fixture.name;
+    options.instance = behind_proxy ? "behind" : "straight";
+    options.command_ms = WORLD_COMMAND_MS;
+    options.unwritable_ms = WORLD_COMMAND_MS;
+    options.events = (struct store_pg_events){on_clock, on_health, on_changed, on_log, world};
+    if (store_pg_open(&options, &store, errmsg, sizeof(errmsg)) != 0) {
+        must_fail(MUST_HERE, "%s", errmsg);
+    }
+    return store;
+}
+
+static void on_close(void *ctx)
+{
+    *(bool *)ctx = true;
+}
+
+void world_end(struct world *world, struct store *store)
+{
+    bool done = false;
+
+    store->close(store, on_close, &done);
+    world_until(world, &done);
+}
+
+long world_ask(struct world *world, const char *sql)
+{
+    PGresult *result = PQexec(world->admin, sql);
+    long value;
+
+    if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
+        must_fail(MUST_HERE, "%s: %s", sql, PQresultErrorMessage(result));
+    }
+    value = PQntuples(result) > 0 ? strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    return value;
+}
+
+void world_until(struct world *world, const bool *done)
+{
+    while (!*done) {
+        loop_turn(world->loop, true);
+    }
+}
+
+static void on_alarm(struct loop_timer *timer, void *ctx)
+{
+    (void)timer;
+    *(bool *)ctx = true;
+}
+
+void world_turn_ms(struct world *world, int64_t ms)
+{
+    bool done = false;
+    struct loop_timer timer;
+
+    (void)loop_sample_us(world->loop);
+    loop_timer_init(&timer, world->loop, on_alarm, &done);
+    loop_timer_start_in(&timer, ms);
+    world_until(world, &done);
+}
+
+static void on_batch(struct store_batch *batch)
+{
+    *(bool *)batch->owner = true;
+}
+
+static void insertion_submit(struct insertion *insertion, struct store *store,
+                             struct store_op insert, size_t op_count)
+{
+    *insertion = (struct insertion){.ops = {insert, insert}};
+    insertion->ops[1].kind = STORE_CLAIM;
+    insertion->ops[1].attempt = 1;
+    insertion->ops[1].deadline_ms = 1000;
+    insertion->batch = (struct store_batch){
+        .ops = insertion->ops,
+        .op_count = op_count,
+        .claim_row = {.writer = 1, .seq = insert.task.id.seq},
+        .cb = on_batch,
+        .owner = &insertion->done,
+    };
+    MUST_OK(store->write(store, &insertion->batch));
+}
+
+static struct store_op insert_op(uint32_t shard, int64_t epoch, int64_t counter)
+{
+    return (struct store_op){
+        .kind = STORE_INSERT,
+        .shard = shard,
+        .epoch = epoch,
+        .task = {.id = {.seq = task_seq(1, counter), .slot = (uint16_t)shard},
+                 .queue = 1,
+                 .payload = slice_of("payload")},
+    };
+}
+
+void insertion_start(struct insertion *insertion, struct store *store, uint32_t shard,
+                     int64_t epoch, int64_t counter)
+{
+    insertion_submit(insertion, store, insert_op(shard, epoch, counter), 1);
+}
+
+void insertion_start_claimed(struct insertion *insertion, struct store *store, uint32_t shard,
+                             int64_t epoch, int64_t counter)
+{
+    insertion_submit(insertion, store, insert_op(shard, epoch, counter), 2);
+}
+
+int world_insert(struct world *world, struct store *store, uint32_t shard, int64_t epoch,
+                 int64_t counter)
+{
+    struct insertion insertion;
+
+    insertion_start(&insertion, store, shard, epoch, counter);
+    world_until(world, &insertion.done);
+    return insertion.batch.result != 0 ? insertion.batch.result : insertion.ops[0].result;
+}
+
+static void on_bump(struct store_bump *bump)
+{
+    *(bool *)bump->owner = true;
+}
+
+int world_bump(struct world *world, struct store *store, uint32_t shard, int64_t epoch)
+{
+    bool done = false;
+    struct store_bump bump = {
+        .shard = shard, .epoch = epoch, .instance = "test", .cb = on_bump, .owner = &done};
+
+    MUST_OK(store->bump(store, &bump));
+    world_until(world, &done);
+    return bump.result;
+}
+
+static void on_read(struct store_read *read)
+{
+    *(bool *)read->owner = true;
+}
+
+size_t world_rows(struct world *world, struct store *store, uint32_t shard, int64_t epoch)
+{
+    bool done = false;
+    struct store_read read = {
+        .kind = STORE_READ_SLICE,
+        .shard = shard,
+        .epoch = epoch,
+        .after_bucket = INT64_MIN,
+        .to_bucket = INT64_MAX,
+        .limit = 100,
+        .cb = on_read,
+        .owner = &done,
+    };
+
+    MUST_OK(store->read(store, &read));
+    world_until(world, &done);
+    MUST_OK(read.result);
+    return read.row_count;
+}
+
+long world_table_rows(struct world *world, uint32_t shard)
+{
+    char sql[128];
+
+    (void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM foliot_data.task_%04u", shard);
+    return world_ask(world, sql);
+}
+
+struct store_pg_stats world_stats(const struct store *store)
+{
+    struct store_pg_stats stats;
+
+    store_pg_stats(store, 0, &stats);
+    return stats;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A migrated database, a proxy in front of it, and stores of several brokers, some of them behind
+ * the proxy: what the tests that hurt the PostgreSQL store begin with.
+ */
+#ifndef FOLIOT_TESTS_INTEGRATION_PG_WORLD_H
+#define FOLIOT_TESTS_INTEGRATION_PG_WORLD_H
+
+#include "lib/base/err.h"
+#include "lib/io/loop.h"
+#include "storage/store_pg.h"
+#include "tests/lib/fixture.h"
+#include "tests/lib/must.h"
+#include "tests/lib/pg_proxy.h"
+
+#include <libpq-fe.h>
+#include <string.h>
+
+#define WORLD_SHARD_COUNT 4
+
+/* Own deadlines in these tests: short, so that what waits for one is over soon. */
+#define WORLD_COMMAND_MS 1500
+
+struct world {
+    struct fixture fixture;
+    struct loop *loop;
+    struct pg_proxy *proxy;
+    PGconn *admin; /* superuser, for looking and hurting */
+    int health;    /* last report of any store: −1 none, else writable */
+    unsigned changes;
+    unsigned clocks;
+    char last_log[512];
+};
+
+/* Fresh database, migrated; the loop and the proxy. */
+void world_open(struct world *world, const char *title);
+void world_close(struct world *world);
+
+/* A broker's store, straight to the server or behind the proxy. */
+struct store *world_store(struct world *world, bool behind_proxy);
+
+/* Close a store and wait for it. */
+void world_end(struct world *world, struct store *store);
+
+/* First value of the answer as a number, by the admin. */
+long world_ask(struct world *world, const char *sql);
+
+/* Turn the loop until the flag is set. */
+void world_until(struct world *world, const bool *done);
+
+/* Turn for a while. */
+void world_turn_ms(struct world *world, int64_t ms);
+
+/* One insert of a task in flight; the second operation claims it. */
+struct insertion {
+    struct store_op ops[2];
+    struct store_batch batch;
+    bool done;
+};
+
+/* Submit an insert of task (1, counter) under an epoch. */
+void insertion_start(struct insertion *insertion, struct store *store, uint32_t shard,
+                     int64_t epoch, int64_t counter);
+
+/* The same with a claim, so that the transaction has two segments. */
+void insertion_start_claimed(struct insertion *insertion, struct store *store, uint32_t shard,
+                             int64_t epoch, int64_t counter);
+
+/* Insert and wait; the result of the operation, or of the batch if that failed. */
+int world_insert(struct world *world, struct store *store, uint32_t shard, int64_t epoch,
+                 int64_t counter);
+
+/* Bump and wait. */
+int world_bump(struct world *world, struct store *store, uint32_t shard, int64_t epoch);
+
+/* Rows of the shard as its owner reads them; the read must succeed. */
+size_t world_rows(struct world *world, struct store *store, uint32_t shard, int64_t epoch);
+
+/* Rows in the table, as anybody may see them. */
+long world_table_rows(struct world *world, uint32_t shard);
+
+struct store_pg_stats world_stats(const struct store *store);
+
+#endif
