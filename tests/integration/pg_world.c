@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PATIENCE_MS 20000
+
 static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us)
 {
@@ -212,7 +214,7 @@ static void on_bump(struct store_bump *bump)
     *(bool *)bump->owner = true;
 }
 
-int world_bump(struct world *world, struct store *store, uint32_t shard, int64_t epoch)
+static int bump_once(struct world *world, struct store *store, uint32_t shard, int64_t epoch)
 {
     bool done = false;
     struct store_bump bump = {
@@ -221,6 +223,18 @@ int world_bump(struct world *world, struct store *store, uint32_t shard, int64_t
     MUST_OK(store->bump(store, &bump));
     world_until(world, &done);
     return bump.result;
+}
+
+int world_bump(struct world *world, struct store *store, uint32_t shard, int64_t epoch)
+{
+    int64_t end_ms = must_now_ms() + PATIENCE_MS;
+    int result;
+
+    // On a machine that is busy elsewhere a connection may take longer than a command may.
+    do {
+        result = bump_once(world, store, shard, epoch);
+    } while (result == ERR_UNAVAILABLE && must_now_ms() < end_ms);
+    return result;
 }
 
 static void on_read(struct store_read *read)

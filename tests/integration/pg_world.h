@@ -70,7 +70,7 @@ void insertion_start_claimed(struct insertion *insertion, struct store *store, u
 int world_insert(struct world *world, struct store *store, uint32_t shard, int64_t epoch,
                  int64_t counter);
 
-/* Bump and wait. */
+/* Bump and wait; again while the answer is that nothing happened. */
 int world_bump(struct world *world, struct store *store, uint32_t shard, int64_t epoch);
 
 /* Rows of the shard as its owner reads them; the read must succeed. */
