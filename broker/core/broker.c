@@ -329,6 +329,7 @@ void broker_drain(struct broker *broker, const struct now *now)
 {
     broker_set_now(broker, now);
     broker->is_draining = true;
+    broker->publish_at = now->boot;
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         broker->shards[i].is_desired = false;
         shard_touch(&broker->shards[i]);

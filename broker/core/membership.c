@@ -234,7 +234,10 @@ static void publish(struct broker *broker)
             shard_set_add(&broker->self.owns, i);
         }
     }
-    broker->self.cannot = broker->cannot;
+    // Who leaves says that it can serve nothing, so that the others take its shards at once and not
+    // when its last attempt has ended.
+    broker->self.cannot =
+        broker->is_draining ? (UINT32_C(1) << broker->options.database_count) - 1 : broker->cannot;
     broker->published = broker->self;
     broker->publish = (struct coord_request){
         .kind = COORD_PUBLISH, .member = &broker->published, .cb = publish_done, .owner = broker};

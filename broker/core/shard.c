@@ -66,6 +66,21 @@ const char *shard_state_name(enum shard_state state)
     return life_of(state)->name;
 }
 
+static bool is_leaving(const struct shard *shard)
+{
+    return shard->state == SHARD_DRAINING || shard->state == SHARD_RELEASING;
+}
+
+/* One that was leaving has left: the next of those that are to move may go. */
+static void touch_movers(struct broker *broker)
+{
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        if (broker->shards[i].state == SHARD_ACTIVE && !broker->shards[i].is_desired) {
+            shard_touch(&broker->shards[i]);
+        }
+    }
+}
+
 /* The only writer of shard.state. */
 static void shard_move(struct shard *shard, enum shard_state state)
 {
@@ -73,6 +88,9 @@ static void shard_move(struct shard *shard, enum shard_state state)
     tell(shard->broker, life_of(state)->name, shard, 0, (int64_t)shard->state, 0);
     if (shard->state == SHARD_ACTIVE || state == SHARD_ACTIVE) {
         shard->broker->publish_at = shard->broker->now.boot;
+    }
+    if (is_leaving(shard) && state != SHARD_RELEASING) {
+        touch_movers(shard->broker);
     }
     shard->state = state;
     shard->is_told = false;
@@ -491,9 +509,7 @@ static uint32_t leaving_count(const struct broker *broker)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
-        enum shard_state state = broker->shards[i].state;
-
-        count += state == SHARD_DRAINING || state == SHARD_RELEASING;
+        count += is_leaving(&broker->shards[i]);
     }
     return count;
 }
