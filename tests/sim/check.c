@@ -63,8 +63,9 @@ bool check_may_run(const struct check *check, const struct check_task *task,
     return !is_known && check_clock(check, task->shard) < attempt->deadline_ms * US_PER_MS;
 }
 
-struct check_key *check_key_find(struct check *check, uint64_t key)
+struct check_key *check_key_find(struct check *check, uint32_t queue, uint64_t number)
 {
+    uint64_t key = (uint64_t)queue << 32 | number;
     struct check_key *found = map_find(&check->keys, key);
     int err;
 
@@ -96,6 +97,19 @@ bool check_numbers_del(uint64_t *numbers, size_t *count, uint64_t number)
 
 /* --- commits --- */
 
+/* A key names one task of its queue; another may take it only when that has ended, or from it. */
+static void take_key(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    struct check_key *key = check_key_find(check, task->queue, task->key);
+    const struct check_task *holder = key->holder;
+
+    if (holder != NULL && holder->end == CHECK_PENDING && holder->id.seq != op->key_replaces.seq) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took the key of a pending task",
+                 check_name(task).text);
+    }
+    key->holder = task;
+}
+
 static void commit_insert(struct check *check, const struct store_op *op)
 {
     struct check_task *task;
@@ -123,7 +137,7 @@ static void commit_insert(struct check *check, const struct store_op *op)
     check->task_count++;
     check->pending_count++;
     if (task->key != 0) {
-        check_key_find(check, task->key)->holder = task;
+        take_key(check, task, op);
     }
     if (call->is_in_effect) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "one create made two tasks, the second is %s",
@@ -263,7 +277,7 @@ static void commit_delete(struct check *check, struct check_task *task, const st
     uint32_t candidates = (uint32_t)task->cancel_count;
 
     if (task->key != 0) {
-        candidates += check_key_find(check, task->key)->open;
+        candidates += check_key_find(check, task->queue, task->key)->open;
     }
     task->candidates = candidates;
     if (attempt != NULL && attempt->attempt == task->claimed &&
@@ -410,4 +424,23 @@ void check_get_figures(const struct check *check, struct check_figures *out)
 {
     *out = check->figures;
     out->created = check->task_count;
+}
+
+void check_reset_late(struct check *check)
+{
+    memset(check->figures.late_us_max, 0, sizeof(check->figures.late_us_max));
+}
+
+uint32_t check_start_count(const struct check *check, uint32_t shard, struct task_id id)
+{
+    const struct check_task *task = check_task_find(check, shard, id);
+
+    return task == NULL ? 0 : (uint32_t)task->attempt_count;
+}
+
+bool check_has_ended(const struct check *check, uint32_t shard, struct task_id id)
+{
+    const struct check_task *task = check_task_find(check, shard, id);
+
+    return task != NULL && task->end != CHECK_PENDING;
 }

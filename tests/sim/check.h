@@ -84,8 +84,16 @@ struct check_figures {
     uint64_t updates;
     uint64_t unknown_answers;
     uint64_t refusals;
-    int64_t late_us_max; /* latest first start, after the later of due and insert */
+    /* latest first start in each database, after the later of due and insert */
+    int64_t late_us_max[DATABASE_COUNT_MAX];
 };
 void check_get_figures(const struct check *check, struct check_figures *out);
+
+/* Forget how late starts have been so far. */
+void check_reset_late(struct check *check);
+
+/* Starts of a task so far, and whether it has ended. */
+uint32_t check_start_count(const struct check *check, uint32_t shard, struct task_id id);
+bool check_has_ended(const struct check *check, uint32_t shard, struct task_id id);
 
 #endif

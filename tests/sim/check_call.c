@@ -38,6 +38,7 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
     record->kind = call->kind;
     record->state = CALL_STATE_OPEN;
     record->begun = check->sim->now;
+    record->queue = call->task.queue;
     record->key = check_token(call->task.key);
     record->has_due = call->kind == CALL_UPDATE && call->set_due && !call->is_delay;
     record->due_ms = call->task.due_ms;
@@ -45,7 +46,7 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
         record->task = check_task_find(check, call->shard, call->task.id);
     }
     if (strikes_key(call)) {
-        check_key_find(check, record->key)->open++;
+        check_key_find(check, record->queue, record->key)->open++;
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         check_numbers_add(&record->task->cancels, &record->task->cancel_count, number);
     } else if (call->kind == CALL_UPDATE && record->task != NULL) {
@@ -66,7 +67,7 @@ static void close_call(struct check *check, uint64_t number, const struct call *
         return; // It may still have happened: a candidate for ever.
     }
     if (strikes_key(call)) {
-        check_key_find(check, record->key)->open--;
+        check_key_find(check, record->queue, record->key)->open--;
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         (void)check_numbers_del(record->task->cancels, &record->task->cancel_count, number);
     } else if (call->kind == CALL_UPDATE && record->task != NULL) {

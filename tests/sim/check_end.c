@@ -25,7 +25,8 @@ int64_t check_converge_us(const struct check *check)
     const struct sim_options *options = &check->sim->options;
 
     return options->session_timeout_ms * US_PER_MS + TICK_US + US_PER_S + SLACK_US +
-           options->members_us + 20 * (options->store_us + options->coord_us);
+           options->members_us +
+           (20 + options->shard_count / 2) * (options->store_us + options->coord_us);
 }
 
 void check_owners(struct check *check)
@@ -128,6 +129,9 @@ static void check_memory(struct check *check)
     for (uint32_t i = 0; i < check->sim->options.node_count; i++) {
         struct broker_stats stats;
 
+        if (!check->sim->nodes[i].is_up) {
+            continue;
+        }
         broker_inspect(check->sim->nodes[i].broker, &stats);
         if (stats.entries != 0 || stats.in_flight != 0 || stats.ops_waiting != 0) {
             sim_fail(check->sim, SIM_STUCK, "waste",

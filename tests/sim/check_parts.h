@@ -73,7 +73,8 @@ struct check_call {
     uint32_t named;         /* UPDATE: the attempt that the answer named */
     uint32_t started_early; /* UPDATE: an attempt that started before its due time: the answer has
                                to name it */
-    uint64_t key;           /* by key, or CREATE with key */
+    uint32_t queue;
+    uint64_t key; /* by key, or CREATE with key */
     int result;
 };
 
@@ -101,7 +102,7 @@ struct check {
 
 struct check_task *check_task_find(const struct check *check, uint32_t shard, struct task_id id);
 struct check_call *check_call_find(struct check *check, uint64_t number);
-struct check_key *check_key_find(struct check *check, uint64_t key);
+struct check_key *check_key_find(struct check *check, uint32_t queue, uint64_t number);
 
 /* Number of the call in a payload; number of the key in a key's bytes, 0 for none. */
 uint64_t check_token(struct slice bytes);

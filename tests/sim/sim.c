@@ -204,8 +204,14 @@ void sim_free(struct sim *sim)
     mem_free(sim);
 }
 
-/* After the faults: everything has to find its place, and what is due has to be done. */
-static void converge(struct sim *sim)
+void sim_start(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->options.node_count; i++) {
+        sim_node_start(&sim->nodes[i]);
+    }
+}
+
+void sim_finish(struct sim *sim)
 {
     int64_t healed = sim->now;
 
@@ -227,14 +233,12 @@ static void converge(struct sim *sim)
 
 enum sim_verdict sim_run(struct sim *sim)
 {
-    for (uint32_t i = 0; i < sim->options.node_count; i++) {
-        sim_node_start(&sim->nodes[i]);
-    }
+    sim_start(sim);
     sim_load_start(sim->load);
     sim_faults_start(sim->faults);
     sim_until(sim, sim->options.faults_us);
     if (sim->verdict == SIM_PASSED) {
-        converge(sim);
+        sim_finish(sim);
     }
     return sim->verdict;
 }

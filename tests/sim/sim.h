@@ -84,6 +84,12 @@ void sim_free(struct sim *sim);
 /* Both phases and the last look. */
 enum sim_verdict sim_run(struct sim *sim);
 
+/* Start every process. */
+void sim_start(struct sim *sim);
+
+/* The second phase: the faults end, and everything has to find its place. */
+void sim_finish(struct sim *sim);
+
 /* For stories: go on until a time, or until something is broken. */
 void sim_until(struct sim *sim, int64_t at);
 

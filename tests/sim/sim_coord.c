@@ -83,6 +83,7 @@ struct sim_coord {
     struct prng prng;
     struct list sessions;
     uint64_t session_count;
+    bool is_stopped;
     struct session *owner[SHARD_COUNT_MAX];
     int64_t version[SHARD_COUNT_MAX];
     struct client clients[SIM_NODE_COUNT_MAX];
@@ -101,6 +102,12 @@ static int64_t notice_span(struct sim_coord *coord)
 static bool is_open(const struct client *client)
 {
     return client->node != NULL && client->node->is_up;
+}
+
+/* Nothing passes between the client and the server. */
+static bool is_apart(const struct client *client)
+{
+    return client->is_cut || client->server->is_stopped;
 }
 
 static void replan(struct sim *sim, struct sim_event *event, int64_t span)
@@ -169,7 +176,7 @@ static void on_expiry(struct sim *sim, struct sim_event *event, bool is_dropped)
 /* The server hears nothing of a session any more. */
 static void lose_sight(struct sim_coord *coord, struct session *session)
 {
-    if (session != NULL && session->is_alive && !session->expiry.is_planned) {
+    if (session != NULL && session->is_alive && !session->expiry.is_planned && !coord->is_stopped) {
         sim_after(coord->sim, &session->expiry,
                   coord->sim->options.session_timeout_ms * US_PER_MS +
                       prng_between(&coord->prng, 0, TICK_US));
@@ -245,7 +252,7 @@ static void on_hello(struct sim *sim, struct sim_event *event, bool is_dropped)
     if (is_dropped) {
         return;
     }
-    if (client->is_cut) {
+    if (is_apart(client)) {
         sim_after(sim, event, 100 * US_PER_MS);
         return;
     }
@@ -299,7 +306,7 @@ static void on_look(struct sim *sim, struct sim_event *event, bool is_dropped)
     struct client *client = CONTAINER_OF(event, struct client, look);
 
     (void)sim;
-    if (!is_dropped && client->is_connected && !client->is_cut && client->session->is_alive) {
+    if (!is_dropped && client->is_connected && !is_apart(client) && client->session->is_alive) {
         check_shards(client);
     }
 }
@@ -311,7 +318,7 @@ static void on_notice(struct sim *sim, struct sim_event *event, bool is_dropped)
     if (is_dropped || client->session == NULL) {
         return;
     }
-    if (client->is_cut) {
+    if (is_apart(client)) {
         if (client->is_connected) {
             client->is_connected = false;
             tell_session(client, COORD_AWAY);
@@ -361,7 +368,7 @@ static void on_members(struct sim *sim, struct sim_event *event, bool is_dropped
     struct now now;
     size_t count;
 
-    if (is_dropped || !client->is_connected || client->is_cut || !client->session->is_alive) {
+    if (is_dropped || !client->is_connected || is_apart(client) || !client->session->is_alive) {
         return;
     }
     count = list_members(client->server, members, ARRAY_COUNT(members));
@@ -457,7 +464,7 @@ static void step_server(struct op *op)
     struct sim_coord *coord = op->client->server;
     const struct coord_request *request = op->request;
 
-    if (op->is_request_lost || op->client->is_cut || !op->session->is_alive ||
+    if (op->is_request_lost || is_apart(op->client) || !op->session->is_alive ||
         coord->sim->now > op->deadline) {
         time_out(op);
         return;
@@ -593,7 +600,7 @@ void sim_coord_leave(struct sim_coord *coord, struct sim_node *node)
 {
     struct client *client = &coord->clients[node->number];
 
-    if (client->session != NULL && !client->is_cut) {
+    if (client->session != NULL && !is_apart(client)) {
         end_session(coord, client->session);
     }
 }
@@ -641,11 +648,55 @@ void sim_coord_mend(struct sim_coord *coord, struct sim_node *node)
     }
 }
 
+void sim_coord_stop(struct sim_coord *coord)
+{
+    TRACE(&coord->sim->trace, "coord-stop", 0);
+    coord->is_stopped = true;
+    list_foreach (link, &coord->sessions) {
+        sim_cancel(coord->sim, &CONTAINER_OF(link, struct session, link)->expiry);
+    }
+    for (uint32_t i = 0; i < coord->sim->options.node_count; i++) {
+        if (is_open(&coord->clients[i])) {
+            replan(coord->sim, &coord->clients[i].notice, notice_span(coord));
+        }
+    }
+}
+
+/* Whether the server hears of a session. */
+static bool is_heard(const struct sim_coord *coord, const struct session *session)
+{
+    const struct client *client = &coord->clients[session->node->number];
+
+    return client->session == session && is_open(client) && !client->node->is_paused &&
+           !client->is_cut;
+}
+
+void sim_coord_start(struct sim_coord *coord)
+{
+    if (!coord->is_stopped) {
+        return;
+    }
+    TRACE(&coord->sim->trace, "coord-start", 0);
+    coord->is_stopped = false;
+    list_foreach (link, &coord->sessions) {
+        struct session *session = CONTAINER_OF(link, struct session, link);
+
+        if (!is_heard(coord, session)) {
+            lose_sight(coord, session);
+        }
+    }
+    for (uint32_t i = 0; i < coord->sim->options.node_count; i++) {
+        if (is_open(&coord->clients[i])) {
+            replan(coord->sim, &coord->clients[i].notice, notice_span(coord));
+        }
+    }
+}
+
 void sim_coord_expire(struct sim_coord *coord, struct sim_node *node)
 {
     struct client *client = &coord->clients[node->number];
 
-    if (is_open(client) && client->session != NULL) {
+    if (is_open(client) && client->session != NULL && !coord->is_stopped) {
         end_session(coord, client->session);
         replan(coord->sim, &client->notice, notice_span(coord));
     }
@@ -653,7 +704,7 @@ void sim_coord_expire(struct sim_coord *coord, struct sim_node *node)
 
 void sim_coord_delete_owner(struct sim_coord *coord, uint32_t shard)
 {
-    if (coord->owner[shard] != NULL) {
+    if (coord->owner[shard] != NULL && !coord->is_stopped) {
         TRACE(&coord->sim->trace, "znode-deleted", shard);
         coord->owner[shard] = NULL;
         owners_changed(coord);

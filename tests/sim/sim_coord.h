@@ -28,6 +28,10 @@ void sim_coord_set_paused(struct sim_coord *coord, struct sim_node *node, bool i
 void sim_coord_cut(struct sim_coord *coord, struct sim_node *node);
 void sim_coord_mend(struct sim_coord *coord, struct sim_node *node);
 
+/* The server stops; nothing expires meanwhile. It starts again with the sessions it had. */
+void sim_coord_stop(struct sim_coord *coord);
+void sim_coord_start(struct sim_coord *coord);
+
 /* The server expires the node's session now; the node hears of it later. */
 void sim_coord_expire(struct sim_coord *coord, struct sim_node *node);
 

@@ -18,6 +18,7 @@ enum fault_kind {
     FAULT_CUT,
     FAULT_ZNODE,
     FAULT_DATABASE,
+    FAULT_COORD,
     FAULT_COUNT
 };
 
@@ -41,6 +42,7 @@ struct sim_faults {
     struct fault faults[FAULT_COUNT];
     struct mend cuts[SIM_NODE_COUNT_MAX];
     struct mend databases[DATABASE_COUNT_MAX];
+    struct mend coord;
 };
 
 /* A process that runs undisturbed, or NULL. */
@@ -121,6 +123,12 @@ static void strike(struct sim_faults *faults, enum fault_kind kind)
     case FAULT_DATABASE:
         down_database(faults);
         break;
+    case FAULT_COORD:
+        if (!faults->coord.event.is_planned) {
+            sim_coord_stop(sim->coord);
+            sim_after(sim, &faults->coord.event, sim_span(&faults->prng, sim->options.cut_us));
+        }
+        break;
     case FAULT_COUNT:
         UNREACHABLE();
     }
@@ -154,6 +162,14 @@ static void on_mend_database(struct sim *sim, struct sim_event *event, bool is_d
     }
 }
 
+static void on_mend_coord(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    (void)event;
+    if (!is_dropped) {
+        sim_coord_start(sim->coord);
+    }
+}
+
 struct sim_faults *sim_faults_new(struct sim *sim)
 {
     struct sim_faults *faults = sim_need(1, sizeof(*faults));
@@ -166,6 +182,7 @@ struct sim_faults *sim_faults_new(struct sim *sim)
         [FAULT_CUT] = options->cut_every_us,
         [FAULT_ZNODE] = options->znode_lost_every_us,
         [FAULT_DATABASE] = options->database_down_every_us,
+        [FAULT_COORD] = options->coord_stop_every_us,
     };
 
     faults->sim = sim;
@@ -179,6 +196,7 @@ struct sim_faults *sim_faults_new(struct sim *sim)
     for (uint32_t i = 0; i < SIM_NODE_COUNT_MAX; i++) {
         faults->cuts[i] = (struct mend){{.fire = on_mend_cut}, faults, i};
     }
+    faults->coord = (struct mend){{.fire = on_mend_coord}, faults, 0};
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
         faults->databases[i] = (struct mend){{.fire = on_mend_database}, faults, i};
     }
@@ -203,6 +221,8 @@ void sim_faults_heal(struct sim_faults *faults)
     for (uint32_t i = 0; i < FAULT_COUNT; i++) {
         sim_cancel(sim, &faults->faults[i].event);
     }
+    sim_cancel(sim, &faults->coord.event);
+    sim_coord_start(sim->coord);
     for (uint32_t i = 0; i < sim->options.database_count; i++) {
         sim_cancel(sim, &faults->databases[i].event);
         sim_store_up(sim->store, i);
@@ -211,10 +231,12 @@ void sim_faults_heal(struct sim_faults *faults)
         struct sim_node *node = &sim->nodes[i];
 
         sim_cancel(sim, &faults->cuts[i].event);
-        if (node->is_up && node->is_draining) {
+        if (node->is_up && (node->is_draining || (i == 0 && sim->options.is_one_gone))) {
             sim_node_kill(node, 0);
         }
-        if (!node->is_up) {
+        if (i == 0 && sim->options.is_one_gone) {
+            sim_cancel(sim, &node->change);
+        } else if (!node->is_up) {
             sim_cancel(sim, &node->change);
             sim_node_start(node);
         } else if (node->is_paused) {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every third queue is at most once, every fourth has little room. */
+/* Every third queue is at most once. */
 #define QUEUE_IS_AT_MOST_ONCE(number) ((number) % 3 == 2)
 
 #define HOPS_MAX    3
@@ -441,7 +441,10 @@ const struct sim_answer *sim_load_ask(struct sim_load *load, struct sim_node *no
     load->answers[load->answer_count++] = answer;
     call->answer = answer;
     call->node = node;
-    call->request.task.queue = ask->kind == CALL_CREATE ? 1 : ask->task.queue;
+    call->request.task.queue = ask->task.queue;
+    if (ask->kind == CALL_CREATE) {
+        call->request.task.queue = ask->queue == 0 ? 1 : ask->queue;
+    }
     if (ask->kind == CALL_CREATE) {
         call->request.task.id.slot = (uint16_t)ask->shard;
         call->request.shard = ask->shard;
@@ -474,8 +477,11 @@ static void closed(void *ctx)
     (void)ctx;
 }
 
-static void fill_queue(struct queue *queue, uint32_t number)
+static void fill_queue(struct queue *queue, uint32_t number, int64_t target_us)
 {
+    // Little room, but never less than the load needs: a queue that cannot keep up fills memory.
+    uint32_t small = target_us > 10 * US_PER_MS ? 200 : 20;
+
     queue_init(queue);
     (void)snprintf(queue->tenant, sizeof(queue->tenant), "sim");
     (void)snprintf(queue->name, sizeof(queue->name), "queue-%u", number);
@@ -484,7 +490,7 @@ static void fill_queue(struct queue *queue, uint32_t number)
     queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
     queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
     queue->key_memory_ms = number % 2 == 0 ? 0 : 3000;
-    queue->concurrency_max = number % 4 == 3 ? 20 : 2000;
+    queue->concurrency_max = number % 4 == 3 ? small : 2000;
     queue->retry = (struct retry_policy){.initial_ms = 100,
                                          .multiplier_permille = 2000,
                                          .max_ms = 2000,
@@ -507,7 +513,7 @@ struct sim_load *sim_load_new(struct sim *sim)
     for (uint32_t i = 1; i <= sim->queue_count; i++) {
         int err;
 
-        fill_queue(&put.queue, i);
+        fill_queue(&put.queue, i, sim->options.target_us);
         err = store->queue_put(store, &put);
         REQUIRE(err == 0);
         store_mem_run(sim->mem);

@@ -29,6 +29,7 @@ struct sim_ask {
     enum call_kind kind;
     struct check_known task; /* not for CREATE */
     uint32_t shard;          /* CREATE */
+    uint32_t queue;          /* CREATE: 0 means the first */
     span_ms delay_ms;        /* CREATE, UPDATE */
     uint64_t key;            /* CREATE: 0 for none */
     enum key_policy policy;  /* CREATE with key */

@@ -28,8 +28,9 @@ struct arguments {
     uint64_t first;
     uint64_t count;
     uint32_t minutes;
-    bool is_one;   /* --seed: in this process */
-    bool is_trace; /* every event is printed */
+    const char *corpus; /* a file of seeds, one at the start of each line */
+    bool is_one;        /* --seed: in this process */
+    bool is_trace;      /* every event is printed */
     enum sim_mutant mutant;
 };
 
@@ -206,49 +207,88 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int run_seeds(void)
+/* Sums over all seeds of this program. */
+struct total {
+    struct check_figures figures;
+    uint64_t count;
+    uint64_t failed;
+    uint64_t twice;
+    int32_t worst;
+    double virtual_s;
+};
+
+/* False: no process could be had. */
+static bool add_seed(struct total *total, uint64_t seed)
 {
-    struct check_figures sum = {0};
     struct result result;
     struct result second;
-    uint64_t failed = 0;
-    uint64_t twice = 0;
-    int worst = SIM_PASSED;
-    double virtual_s = 0;
+
+    if (!run_child(seed, &result)) {
+        return false;
+    }
+    if (result.verdict == SIM_PASSED && total->count % TWICE_EVERY == 0) {
+        total->twice++;
+        if (!run_child(seed, &second) || second.digest != result.digest) {
+            printf("seed %llu: UNSTEADY: two runs differ\n", (unsigned long long)seed);
+            result.verdict = SIM_UNSTEADY;
+        }
+        total->virtual_s += (double)second.virtual_us / 1e6;
+    }
+    total->count++;
+    total->failed += result.verdict != SIM_PASSED;
+    total->worst = result.verdict > total->worst ? result.verdict : total->worst;
+    total->virtual_s += (double)result.virtual_us / 1e6;
+    add_figures(&total->figures, &result.figures);
+    return true;
+}
+
+static bool add_corpus(struct total *total)
+{
+    FILE *file = fopen(arguments.corpus, "r");
+    char line[256];
+    bool is_fine = file != NULL;
+
+    while (is_fine && fgets(line, sizeof(line), file) != NULL) {
+        char *end = line;
+        uint64_t seed = strtoull(line, &end, 10);
+
+        is_fine = end == line || add_seed(total, seed);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return is_fine;
+}
+
+static int run_seeds(void)
+{
+    struct total total = {.worst = SIM_PASSED};
+    const struct check_figures *sum = &total.figures;
     double start = seconds();
+    bool is_fine = true;
 
-    for (uint64_t i = 0; i < arguments.count; i++) {
-        uint64_t seed = arguments.first + i;
-
-        if (!run_child(seed, &result)) {
-            printf("cannot start a process\n");
-            return EXIT_FAILURE;
-        }
-        if (result.verdict == SIM_PASSED && i % TWICE_EVERY == 0) {
-            twice++;
-            if (!run_child(seed, &second) || second.digest != result.digest) {
-                printf("seed %llu: UNSTEADY: two runs differ\n", (unsigned long long)seed);
-                result.verdict = SIM_UNSTEADY;
-            }
-            virtual_s += (double)second.virtual_us / 1e6;
-        }
-        failed += result.verdict != SIM_PASSED;
-        worst = result.verdict > worst ? result.verdict : worst;
-        virtual_s += (double)result.virtual_us / 1e6;
-        add_figures(&sum, &result.figures);
+    if (arguments.corpus != NULL) {
+        is_fine = add_corpus(&total);
+    }
+    for (uint64_t i = 0; is_fine && arguments.corpus == NULL && i < arguments.count; i++) {
+        is_fine = add_seed(&total, arguments.first + i);
+    }
+    if (!is_fine) {
+        printf("cannot start a process or read the seeds\n");
+        return EXIT_FAILURE;
     }
     printf("created %llu, done %llu, cancelled %llu, dead %llu; starts %llu, updates %llu, "
            "unknown answers %llu, refusals %llu\n",
-           (unsigned long long)sum.created, (unsigned long long)sum.done,
-           (unsigned long long)sum.cancelled, (unsigned long long)sum.dead,
-           (unsigned long long)sum.starts, (unsigned long long)sum.updates,
-           (unsigned long long)sum.unknown_answers, (unsigned long long)sum.refusals);
+           (unsigned long long)sum->created, (unsigned long long)sum->done,
+           (unsigned long long)sum->cancelled, (unsigned long long)sum->dead,
+           (unsigned long long)sum->starts, (unsigned long long)sum->updates,
+           (unsigned long long)sum->unknown_answers, (unsigned long long)sum->refusals);
     printf("%.0f virtual seconds in %.1f s: %.0f times real time; %llu seeds run twice alike\n",
-           virtual_s, seconds() - start, virtual_s / (seconds() - start),
-           (unsigned long long)twice);
-    printf("%llu passed, %llu failed\n", (unsigned long long)(arguments.count - failed),
-           (unsigned long long)failed);
-    return worst;
+           total.virtual_s, seconds() - start, total.virtual_s / (seconds() - start),
+           (unsigned long long)total.twice);
+    printf("%llu passed, %llu failed\n", (unsigned long long)(total.count - total.failed),
+           (unsigned long long)total.failed);
+    return total.worst;
 }
 
 static int run_one(void)
@@ -263,7 +303,7 @@ static int run_one(void)
         (unsigned long long)arguments.first, (unsigned long long)result.digest,
         (unsigned long long)result.event_count, (double)result.virtual_us / 1e6,
         (unsigned long long)result.figures.created, (unsigned long long)result.figures.starts,
-        (double)result.figures.late_us_max / 1e3);
+        (double)result.figures.late_us_max[0] / 1e3);
     printf("%d passed, %d failed\n", result.verdict == SIM_PASSED, result.verdict != SIM_PASSED);
     return result.verdict;
 }
@@ -314,6 +354,10 @@ static bool parse(int argc, char **argv)
             arguments.minutes = (uint32_t)minutes;
             continue;
         }
+        if (strcmp(argv[i - 1], "--corpus") == 0 && value[0] != '\0') {
+            arguments.corpus = value;
+            continue;
+        }
         if (strcmp(argv[i - 1], "--mutant") == 0 && parse_mutant(value)) {
             continue;
         }
@@ -326,7 +370,7 @@ int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
         (void)fprintf(stderr, "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] "
-                              "[--minutes M] [--mutant NAME]\n");
+                              "[--minutes M] [--mutant NAME] [--corpus FILE]\n");
         return EXIT_FAILURE;
     }
     return arguments.is_one ? run_one() : run_seeds();

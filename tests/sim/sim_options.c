@@ -145,6 +145,8 @@ static void draw_faults(struct sim_options *options, struct prng *prng)
     options->pause_us = PICK(prng, 100000, 2000000, 10000000);
     options->drain_every_us = every(prng, 2 * MINUTE_US);
     options->call_lost_permille = share(prng, 10);
+    options->coord_stop_every_us = every(prng, 4 * MINUTE_US);
+    options->is_one_gone = options->node_count > 1 && prng_chance(prng, 300);
 }
 
 static void draw_target(struct sim_options *options, struct prng *prng)
@@ -216,11 +218,13 @@ void sim_options_print(const struct sim_options *options, struct buf *out)
     add(out, "znode_lost_every_us", options->znode_lost_every_us);
     add(out, "cut_every_us", options->cut_every_us);
     add(out, "cut_us", options->cut_us);
+    add(out, "coord_stop_every_us", options->coord_stop_every_us);
     add(out, "kill_every_us", options->kill_every_us);
     add(out, "down_us", options->down_us);
     add(out, "pause_every_us", options->pause_every_us);
     add(out, "pause_us", options->pause_us);
     add(out, "drain_every_us", options->drain_every_us);
+    add(out, "one_gone", options->is_one_gone);
     add(out, "call_lost", options->call_lost_permille);
     add(out, "target_us", options->target_us);
     add(out, "target_retry", options->target_retry_permille);

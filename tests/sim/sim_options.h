@@ -9,6 +9,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/instant.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SIM_NODE_COUNT_MAX 8U
@@ -74,12 +75,14 @@ struct sim_options {
     int64_t znode_lost_every_us;
     int64_t cut_every_us; /* a broker loses its link to the coordinator */
     int64_t cut_us;
+    int64_t coord_stop_every_us; /* the coordinator is down for as long as a cut */
     /* faults of processes */
     int64_t kill_every_us;
     int64_t down_us; /* mean */
     int64_t pause_every_us;
     int64_t pause_us; /* mean */
     int64_t drain_every_us;
+    bool is_one_gone; /* the first broker is dead for good when the faults end */
     /* faults of the network between users and brokers */
     uint32_t call_lost_permille;
     /* the target */

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stories of ownership: who may write and who may call when brokers, the coordinator or a database
+ * fail at the worst moment.
+ */
+#include "broker/core/inspect.h"
+#include "lib/base/list.h"
+#include "tests/sim/story.h"
+
+#include <string.h>
+
+static void a_task_fires_once_and_on_time(void)
+{
+    struct sim *sim = story_open_quiet(1);
+    struct check_known task = story_create(sim, 1, 1000);
+    struct check_figures figures;
+
+    story_wait_end(sim, &task);
+    MUST_EQ(check_start_count(sim->check, 1, task.id), 1);
+    check_get_figures(sim->check, &figures);
+    MUST_LE(figures.late_us_max[0], 5000);
+    story_close(sim);
+}
+
+static void a_killed_owner_is_replaced_in_time(void)
+{
+    struct sim *sim = story_open_quiet(2);
+    struct check_known task = story_create(sim, 1, 2000);
+    struct sim_node *owner = story_owner(sim, 1);
+
+    sim_node_kill(owner, -1);
+    MUST_LE(story_wait_owner(sim, 1, owner, STORY_GAP_US), STORY_GAP_US);
+    story_wait_end(sim, &task);
+    story_close(sim);
+}
+
+/* SIGSTOP with claims in hand; the woken process finds out by itself, and starts nothing. */
+static void a_paused_owner_is_replaced_and_starts_nothing(void)
+{
+    struct sim *sim = story_open_quiet(3);
+    struct sim_node *owner = story_owner(sim, 1);
+    struct check_known tasks[20];
+
+    for (size_t i = 0; i < ARRAY_COUNT(tasks); i++) {
+        tasks[i] = story_create(sim, 1, 300);
+    }
+    story_pass(sim, 280 * US_PER_MS);
+    sim_node_pause(owner, 10 * US_PER_S);
+    MUST_LE(story_wait_owner(sim, 1, owner, STORY_GAP_US), STORY_GAP_US);
+    for (size_t i = 0; i < ARRAY_COUNT(tasks); i++) {
+        story_wait_end(sim, &tasks[i]);
+    }
+    story_pass(sim, 12 * US_PER_S);
+    MUST_EQ(owner->is_paused, false);
+    story_close(sim);
+}
+
+/* Its transaction stays open with its locks: the take-over ends it, and the write never shows. */
+static void an_owner_frozen_in_a_transaction_does_not_stop_the_take_over(void)
+{
+    struct sim *sim = story_open_quiet(4);
+    struct sim_node *owner = story_owner(sim, 1);
+    struct sim_ask ask = {.kind = CALL_CREATE, .shard = 1, .delay_ms = 5000};
+    const struct sim_answer *answer;
+
+    sim_store_doom(sim->store, owner, SIM_FATE_FREEZE);
+    answer = sim_load_ask(sim->load, owner, &ask);
+    story_pass(sim, 2 * US_PER_MS);
+    sim_node_pause(owner, 15 * US_PER_S);
+    MUST_LE(story_wait_owner(sim, 1, owner, STORY_GAP_US), STORY_GAP_US);
+    (void)story_wait(sim, answer);
+    MUST(answer->call.result != 0);
+    story_close(sim);
+}
+
+static void a_session_that_ends_during_the_bump_costs_nothing(void)
+{
+    struct sim *sim = story_open_quiet(5);
+    struct sim_node *owner = story_owner(sim, 1);
+    struct check_known task = story_create(sim, 1, 8000);
+    struct sim_node *other = &sim->nodes[1 - owner->number];
+    struct shard_view view = {.state = ""};
+
+    sim_node_kill(owner, 6 * US_PER_S);
+    while (strcmp(view.state, "bumping") != 0) {
+        MUST(sim_step(sim));
+        broker_inspect_shard(other->broker, 1, &view);
+    }
+    sim_coord_expire(sim->coord, other);
+    story_wait_end(sim, &task);
+    MUST_EQ(check_start_count(sim->check, 1, task.id), 1);
+    story_close(sim);
+}
+
+/* An attempt that runs keeps its claim; its outcome finds the new owner. */
+static void a_release_lets_running_attempts_run(void)
+{
+    struct sim_options options;
+    struct sim *sim;
+    struct sim_node *owner;
+    struct check_known task;
+    int64_t begin;
+
+    sim_options_quiet(&options, 6);
+    options.target_us = US_PER_S;
+    sim = story_open(&options);
+    owner = story_owner(sim, 1);
+    task = story_create(sim, 1, 100);
+    story_wait_starts(sim, &task, 1);
+    begin = sim->now;
+    sim_node_drain(owner);
+    MUST_LE(story_wait_owner(sim, 1, owner, US_PER_S), 100 * US_PER_MS);
+    story_wait_end(sim, &task);
+    MUST_EQ(check_start_count(sim->check, 1, task.id), 1);
+    MUST_LE(sim->now - begin, 2 * US_PER_S); // Told, not waited for.
+    story_close(sim);
+}
+
+static void an_idle_owner_that_was_fenced_notices(void)
+{
+    struct sim *sim = story_open_quiet(7);
+    struct sim_node *owner = story_owner(sim, 1);
+
+    sim_coord_expire(sim->coord, owner); // The node hears of it up to 0.8 s later.
+    story_pass(sim, STORY_GAP_US);
+    for (uint32_t i = 0; i < sim->options.shard_count; i++) {
+        (void)story_owner(sim, i);
+    }
+    story_close(sim);
+}
+
+static void without_the_coordinator_owned_shards_go_on_on_time(void)
+{
+    struct sim *sim = story_open_quiet(8);
+    struct check_figures figures;
+
+    sim_coord_stop(sim->coord);
+    check_reset_late(sim->check);
+    for (int i = 0; i < 40; i++) {
+        (void)story_create(sim, (uint32_t)i % 4, 300);
+        story_pass(sim, 500 * US_PER_MS);
+    }
+    sim_coord_start(sim->coord);
+    check_get_figures(sim->check, &figures);
+    MUST_LE(figures.late_us_max[0], 10000);
+    for (uint32_t i = 0; i < sim->options.shard_count; i++) {
+        (void)story_owner(sim, i);
+    }
+    story_close(sim);
+}
+
+static void a_database_that_is_down_delays_no_other(void)
+{
+    struct sim_options options;
+    struct sim *sim;
+    struct check_figures figures;
+    struct check_known task;
+
+    sim_options_quiet(&options, 9);
+    options.database_count = 2;
+    sim = story_open(&options);
+    task = story_create(sim, 0, 2000); // Shard 0 is in database 0, shard 1 in database 1.
+    sim_store_down(sim->store, 0);
+    check_reset_late(sim->check);
+    for (int i = 0; i < 50; i++) {
+        (void)story_create(sim, 1 + 2 * ((uint32_t)i % 2), 100);
+        story_pass(sim, 200 * US_PER_MS);
+    }
+    check_get_figures(sim->check, &figures);
+    MUST_LE(figures.late_us_max[1], 10000);
+    sim_store_up(sim->store, 0);
+    story_wait_end(sim, &task);
+    story_close(sim);
+}
+
+/* r of an epoch is used up: a new generation, and nobody notices. */
+static void three_hundred_unknown_writes_in_a_row_are_answered(void)
+{
+    struct sim *sim = story_open_quiet(10);
+    struct sim_node *owner = story_owner(sim, 1);
+    struct sim_ask ask = {.kind = CALL_CREATE, .shard = 1, .delay_ms = 60000};
+    struct shard_view first;
+    struct shard_view last;
+    uint32_t unknown_count = 0;
+
+    broker_inspect_shard(owner->broker, 1, &first);
+    for (int i = 0; i < 300; i++) {
+        struct call call;
+
+        sim_store_doom(sim->store, owner, SIM_FATE_LOSE_COMMITTED);
+        call = story_wait(sim, sim_load_ask(sim->load, owner, &ask));
+        if (call.result == ERR_OUTCOME_UNKNOWN) {
+            unknown_count++; // At the change of generation nobody can tell.
+        } else {
+            MUST_OK(call.result);
+            MUST(call.created);
+        }
+    }
+    broker_inspect_shard(owner->broker, 1, &last);
+    MUST_LE(unknown_count, 2);
+    MUST_LE(first.epoch / EPOCH_BUMP_COUNT + 1, last.epoch / EPOCH_BUMP_COUNT);
+    story_close(sim);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct must_case cases[] = {
+        MUST_CASE(a_task_fires_once_and_on_time),
+        MUST_CASE(a_killed_owner_is_replaced_in_time),
+        MUST_CASE(a_paused_owner_is_replaced_and_starts_nothing),
+        MUST_CASE(an_owner_frozen_in_a_transaction_does_not_stop_the_take_over),
+        MUST_CASE(a_session_that_ends_during_the_bump_costs_nothing),
+        MUST_CASE(a_release_lets_running_attempts_run),
+        MUST_CASE(an_idle_owner_that_was_fenced_notices),
+        MUST_CASE(without_the_coordinator_owned_shards_go_on_on_time),
+        MUST_CASE(a_database_that_is_down_delays_no_other),
+        MUST_CASE(three_hundred_unknown_writes_in_a_row_are_answered),
+    };
+
+    return must_main(argc, argv, cases, ARRAY_COUNT(cases));
+}
