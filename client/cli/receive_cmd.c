@@ -185,7 +185,9 @@ static void on_deliver(struct rpc_call *call, struct slice request, void *ctx)
         }
     }
     if (err != 0) {
-        rpc_call_fail(call, fault.status, fault.message, (struct slice){NULL, 0}, 0);
+        buf_clear(&reply);
+        (void)!fault_encode(&fault, &reply);
+        rpc_call_fail(call, fault.status, fault.message, buf_slice(&reply), 0);
     } else {
         answer(receiver, call, buf_slice(&reply), false);
     }

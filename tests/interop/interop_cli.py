@@ -248,6 +248,16 @@ def goes_to_the_next_server_when_nothing_happened(broker):
     other.stop()
 
 
+def finds_servers_by_name_in_the_environment_and_after_commas(broker):
+    port = broker.address.rsplit(":", 1)[1]
+    foliot("cluster", "status", servers=[f"{dead_address()},localhost:{port}"])
+    done = subprocess.run([FOLIOT, "cluster", "status"], capture_output=True, timeout=LIMIT_S,
+                          env={**os.environ, "FOLIOT_SERVER": f"localhost:{port}"}, check=False)
+    assert done.returncode == 0, done.stderr
+    foliot("cluster", "status", servers=["no-such-host.invalid:1"], code=6)
+    foliot("cluster", "status", servers=["no port"], code=2)
+
+
 def shows_a_task(broker):
     out = foliot("task", "get", ID, broker=broker)
     assert "RETRYING" in out and "k\u00e4y" in out and "2 bytes" in out, out
@@ -378,6 +388,12 @@ def receives_batches_and_says_how_late_they_are(_):
     reply = receiver.deliver(3, due_ms)
     assert [result.outcome for result in reply.results] == [receiver_pb2.OUTCOME_DONE] * 3
     receiver.deliver(1, int(time.time() * 1000) + 60000)
+    try:
+        receiver.channel.unary_unary("/foliot.v1.Receiver/Deliver")(b"\x0a\x7f", timeout=LIMIT_S)
+        raise AssertionError("garbage was not refused")
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, error
+        assert stubs.details_of(error)[0] == "MESSAGE_MALFORMED", error
     lines, err = receiver.end()
     assert len(lines) == 4 and lines[0]["dueMs"] == due_ms and lines[0]["attempt"] == 2
     assert 50000 <= lines[0]["latenessUs"] < 5000000 and lines[3]["latenessUs"] < 0
