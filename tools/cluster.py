@@ -88,8 +88,9 @@ class Broker(Process):
     """A foliotd with its addresses."""
 
     def __init__(self, cluster, name):
-        self.grpc = f"127.0.0.1:{free_port()}"
-        self.admin = f"127.0.0.1:{free_port()}"
+        # A name keeps its addresses over restarts, as a pod or a host would.
+        self.grpc, self.admin = cluster.ports.setdefault(
+            name, (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"))
         self.label = name
         self.starts = cluster.starts = cluster.starts + 1
         command = [str(cluster.bin / "foliotd"), "--name", name, "--listen", self.grpc,
@@ -139,6 +140,7 @@ class Cluster:
         self.processes = []
         self.brokers = {}
         self.starts = 0
+        self.ports = {}
         self.zk_root = "/foliot"
 
     def __enter__(self):
