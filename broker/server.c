@@ -211,17 +211,6 @@ static int open_outbound(struct server *server)
     return outbound_open(&options, &server->outbound);
 }
 
-/* Only at level debug: one line for each step of each task. */
-static void on_core_event(void *ctx, const struct core_event *event)
-{
-    struct server *server = ctx;
-    const struct logger core = {&server->log, "core"};
-
-    LOG_WRITE(&core, LOG_LEVEL_DEBUG, clock_wall_us(), event->what, log_uint("shard", event->shard),
-              log_int("epoch", event->epoch), log_int("seq", event->seq), log_int("a", event->a),
-              log_int("b", event->b));
-}
-
 static int open_broker(struct server *server, const struct member *self)
 {
     const struct broker_env env = {
@@ -229,7 +218,7 @@ static int open_broker(struct server *server, const struct member *self)
         .coord = server->coord,
         .store = server->store,
         .outbound = outbound_interface(server->outbound),
-        .on_event = log_is_on(&server->logger, LOG_LEVEL_DEBUG) ? on_core_event : NULL,
+        .on_event = server_on_core_event,
         .on_event_ctx = server,
     };
     struct broker_options *options = mem_new(1, sizeof(*options));

@@ -7,6 +7,55 @@
 #include "lib/io/clock.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+/* ---- core ---- */
+
+/* What an operator wants to read of a shard's life; the rest is for tests. */
+static const struct {
+    const char *what;
+    enum log_level level;
+    const char *message;
+} CORE_EVENTS[] = {
+    {"active", LOG_LEVEL_INFO, "serving a shard"},
+    {"idle", LOG_LEVEL_INFO, "a shard is no longer served"},
+    {"draining", LOG_LEVEL_INFO, "giving a shard away"},
+    {"fenced", LOG_LEVEL_WARN, "a shard is another broker's by now, dropped it"},
+    {"unknown", LOG_LEVEL_WARN, "the outcome of a write is unknown, raising the shard's epoch"},
+    {"superseded", LOG_LEVEL_WARN,
+     "the database has a higher epoch than ZooKeeper gives; if ZooKeeper was rebuilt, its base has "
+     "to be raised"},
+    {"mismatch", LOG_LEVEL_ERROR, "memory and database disagree about a task, memory gives way"},
+};
+
+/* One line for each step of each task: only at level debug. */
+static void log_step(const struct server *server, const struct core_event *event)
+{
+    const struct logger core = {&server->log, "core"};
+
+    LOG_WRITE(&core, LOG_LEVEL_DEBUG, clock_wall_us(), event->what, log_uint("shard", event->shard),
+              log_int("epoch", event->epoch), log_int("seq", event->seq), log_int("a", event->a),
+              log_int("b", event->b));
+}
+
+void server_on_core_event(void *ctx, const struct core_event *event)
+{
+    struct server *server = ctx;
+
+    if (log_is_on(&server->logger, LOG_LEVEL_DEBUG)) {
+        log_step(server, event);
+    } else if (event->seq != 0 && event->what[0] != 'm') {
+        return; // A task's step: many a second, and looked for by no operator.
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(CORE_EVENTS); i++) {
+        if (strcmp(event->what, CORE_EVENTS[i].what) == 0) {
+            SERVER_LOG(server, CORE_EVENTS[i].level, CORE_EVENTS[i].message,
+                       log_uint("shard", event->shard), log_int("epoch", event->epoch),
+                       log_int("task", event->seq));
+            return;
+        }
+    }
+}
 
 /* ---- store ---- */
 

@@ -120,6 +120,9 @@ void server_free(struct server *server);
 /* ---- server_events.c: what store and coordinator tell ---- */
 
 struct store_pg_events server_store_events(struct server *server);
+
+/* What happens inside the core, to the log. Shape of core_event_fn; ctx is the server. */
+void server_on_core_event(void *ctx, const struct core_event *event);
 struct coord_events server_coord_events(struct server *server);
 void server_on_note(void *ctx, const char *line);
 

@@ -387,7 +387,7 @@ static void settle_as_unknown(struct broker *broker, const struct shard *shard,
                        slice_of("outcome unknown, not repeated: the queue is at most once"));
         return;
     }
-    if (state->is_known && op->task.unknowns > queue->retry.unknowns_max) {
+    if (state->is_known && op->task.unknowns >= queue->retry.unknowns_max) {
         settle_as_dead(broker, shard, queue, op, slice_of("outcome unknown too often"));
         return;
     }

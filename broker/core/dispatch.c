@@ -296,7 +296,8 @@ int broker_on_report(struct broker *broker, const struct now *now, const struct 
         entry->attempt + 1 != report->attempt) {
         return ERR_NOT_FOUND;
     }
-    if ((entry->flags & ENTRY_TOUCHED) != 0 || claim_adopt(shard, entry, report) == NULL) {
+    if ((entry->flags & ENTRY_TOUCHED) != 0 || !entry_queue(broker, entry)->is_known ||
+        claim_adopt(shard, entry, report) == NULL) {
         return ERR_UNAVAILABLE;
     }
     tell(broker, "report", shard, report->id.seq, report->attempt, report->outcome);

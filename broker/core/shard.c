@@ -299,19 +299,42 @@ static void coord_done(struct coord_request *request)
     case SHARD_LOADING:
     case SHARD_ACTIVE:
     case SHARD_DRAINING:
-        break; // The state for people: its fate does not matter.
+        UNREACHABLE(); // They ask for nothing, and a drop makes a request stale.
     }
+}
+
+static void note_done(struct coord_request *request)
+{
+    struct shard *shard = request->owner;
+
+    shard->is_telling = false; // For people: whether it got there does not matter.
+}
+
+/* Write the present state into the owner znode. */
+static void tell_state(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    if (shard->is_told || shard->is_telling || !broker->is_session) {
+        return;
+    }
+    shard->is_told = true;
+    shard->note = (struct coord_request){.kind = COORD_STATE,
+                                         .shard = shard->id,
+                                         .epoch = shard->epoch,
+                                         .state = shard->state == SHARD_DRAINING ? COORD_DRAINING
+                                                                                 : COORD_ACTIVE,
+                                         .cb = note_done,
+                                         .owner = shard};
+    shard->is_telling = broker->env.coord->submit(broker->env.coord, &shard->note) == 0;
 }
 
 static void ask_coord(struct shard *shard, enum coord_request_kind kind)
 {
     struct broker *broker = shard->broker;
 
-    shard->coord = (struct coord_request){
-        .kind = kind, .shard = shard->id, .epoch = shard->epoch, .cb = coord_done, .owner = shard};
-    shard->coord.state = shard->state == SHARD_ACTIVE     ? COORD_ACTIVE
-                         : shard->state == SHARD_DRAINING ? COORD_DRAINING
-                                                          : COORD_LOADING;
+    shard->coord =
+        (struct coord_request){.kind = kind, .shard = shard->id, .cb = coord_done, .owner = shard};
     shard->busy_serial = shard->serial;
     shard->is_busy = broker->env.coord->submit(broker->env.coord, &shard->coord) == 0;
     if (!shard->is_busy) {
@@ -339,7 +362,10 @@ static void bump_done(struct store_bump *bump)
         shard->counter = 0;
         shard_move(shard, SHARD_LOADING);
     } else if (bump->result == ERR_FENCED) {
+        tell(broker, "superseded", shard, 0, bump->epoch, 0);
         shard_fenced(shard);
+        // Somebody newer, who has the znode too, or ZooKeeper has lost its versions: no hurry.
+        shard_retry_at(shard, broker->now.boot + SCAN_US);
     } else {
         if (writer->failing_since == 0) {
             writer->failing_since = broker->now.boot;
@@ -542,7 +568,8 @@ static void step_idle(struct shard *shard)
     if (shard->is_desired && may_try) {
         shard_move(shard, SHARD_ACQUIRING);
         ask_coord(shard, COORD_ACQUIRE);
-    } else if (shard->has_znode) {
+    } else if (shard->has_znode &&
+               (!shard->is_desired || (broker->cannot >> shard->database & 1U) != 0)) {
         shard_move(shard, SHARD_RELEASING);
         ask_coord(shard, COORD_RELEASE);
     }
@@ -571,10 +598,7 @@ static void step_requests(struct shard *shard)
         break;
     case SHARD_ACTIVE:
     case SHARD_DRAINING:
-        if (!shard->is_told && shard->broker->is_session) {
-            shard->is_told = true;
-            ask_coord(shard, COORD_STATE);
-        }
+        tell_state(shard);
         break;
     case SHARD_IDLE:
         break;

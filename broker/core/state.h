@@ -181,6 +181,7 @@ struct shard {
     bool is_loaded;         /* everything up to `target` is in memory */
     bool is_touched;        /* it is in broker.touched */
     bool is_told;           /* the owner znode has been given the present state */
+    bool is_telling;        /* `note` is in flight */
     bool is_rewound;        /* the cursor was set back while a page was being read */
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
@@ -208,6 +209,7 @@ struct shard {
     struct list waiting;  /* calls: for the shard, or for an entry's write */
     struct list unknown;  /* calls whose write has an unknown outcome */
     struct coord_request coord;
+    struct coord_request note; /* the state, for people: never in the way of the others */
     struct store_bump bump;
     struct store_read read;
     struct store_read page;

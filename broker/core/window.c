@@ -123,7 +123,10 @@ struct entry *window_take(struct shard *shard, const struct task *row)
     if (!is_live) {
         return entry;
     }
-    if (flight != NULL && !flight->is_sent) {
+    // What we claimed and did not start is ours to give back; the claim of another, with the same
+    // number, is not.
+    if (flight != NULL && !flight->is_sent &&
+        (flight->is_started || claim->row.writer == shard->broker->options.writer)) {
         rejoin(shard, entry, flight);
         return entry;
     }
