@@ -29,7 +29,7 @@ static const struct {
 };
 
 /* One line for each step of each task: only at level debug. */
-static void log_step(const struct server *server, const struct core_event *event)
+static void log_step(struct server *server, const struct core_event *event)
 {
     const struct logger core = {&server->log, "core"};
 
