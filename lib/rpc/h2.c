@@ -407,6 +407,11 @@ bool h2_is_done(const struct h2 *h2)
     return h2->is_dying || nghttp2_session_want_read(h2->session) == 0;
 }
 
+bool h2_is_dying(const struct h2 *h2)
+{
+    return h2->is_dying;
+}
+
 /* ---- streams ---- */
 
 /* errors: ERR_INVALID if there are too many. */

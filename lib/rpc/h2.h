@@ -114,6 +114,10 @@ bool h2_wants_write(const struct h2 *h2);
 /* Nothing will be read or written any more: close the connection. */
 bool h2_is_done(const struct h2 *h2);
 
+/* A GOAWAY with an error of the peer's is on its way out: hang up soon, also if it does not read.
+ */
+bool h2_is_dying(const struct h2 *h2);
+
 /* Client: open a stream. has_body: the body event follows; else our side ends with the headers.
  * errors: ERR_NO_MEMORY, ERR_CLOSED (no stream ids left, or the connection is leaving). */
 MUST_USE int h2_request(struct h2 *h2, const struct h2_field *fields, size_t count, bool has_body,

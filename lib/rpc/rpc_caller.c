@@ -585,10 +585,13 @@ int rpc_caller_tick(struct rpc_caller *caller, boot_us now_us)
 
 int rpc_caller_take(struct rpc_caller *caller, boot_us now_us, struct slice bytes)
 {
+    int err;
+
     caller->now_us = time_max(caller->now_us, now_us);
     caller->heard_us = caller->now_us;
     caller->ping_sent_us = BOOT_NEVER;
-    return h2_take(caller->h2, bytes);
+    err = h2_take(caller->h2, bytes);
+    return err == 0 && h2_is_dying(caller->h2) ? ERR_PROTOCOL : err;
 }
 
 int rpc_caller_fill(struct rpc_caller *caller, uint8_t *space, size_t len)

@@ -61,6 +61,7 @@ struct rpc_wire {
     struct loop_timer timer;
     struct list ready; /* requests given to this connection, not sent yet */
     uint32_t ready_count;
+    uint64_t started_count; /* calls sent, ever */
     boot_us opened_us;
     bool is_useful; /* a call has ended here */
 };
@@ -134,6 +135,9 @@ bool rpc_link_connect(struct rpc_channel *channel);
 uint32_t rpc_link_free_count(const struct rpc_channel *channel, bool *is_hopeful);
 
 enum rpc_channel_state rpc_link_state(const struct rpc_channel *channel);
+
+/* The figures of the connections. */
+void rpc_link_count(const struct rpc_channel *channel, struct rpc_channel_stats *out);
 
 /* Cancel every call that the connection has. */
 void rpc_link_cancel_all(struct rpc_wire *wire);

@@ -288,6 +288,13 @@ enum rpc_channel_state rpc_channel_get_state(const struct rpc_channel *channel)
     return rpc_link_state(channel);
 }
 
+void rpc_channel_get_stats(const struct rpc_channel *channel, struct rpc_channel_stats *out)
+{
+    rpc_link_count(channel, out);
+    out->queue_count = channel->queue_count;
+    out->active_count = channel->active_count;
+}
+
 /* ---- life ---- */
 
 static void release(struct rpc_channel *channel)

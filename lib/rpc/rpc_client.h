@@ -165,6 +165,17 @@ enum rpc_channel_state {
 
 enum rpc_channel_state rpc_channel_get_state(const struct rpc_channel *channel);
 
+/* Figures for metrics and tests. */
+struct rpc_channel_stats {
+    uint32_t connection_count; /* ready ones */
+    uint32_t queue_count;      /* calls that wait for a connection or a stream */
+    uint32_t active_count;     /* calls given to connections */
+    uint64_t started_count;    /* calls sent on the connections that are ready */
+    uint64_t least_started;    /* by the connection that has sent the fewest */
+};
+
+void rpc_channel_get_stats(const struct rpc_channel *channel, struct rpc_channel_stats *out);
+
 typedef void (*rpc_channel_cb)(void *ctx);
 
 /*

@@ -264,6 +264,7 @@ static void send_ready(struct rpc_wire *wire)
         if (err != 0) {
             withdraw(request, err, now_us);
         } else {
+            wire->started_count++;
             rpc_channel_sent(request);
         }
     }
@@ -595,6 +596,26 @@ enum rpc_channel_state rpc_link_state(const struct rpc_channel *channel)
         return RPC_CHANNEL_CONNECTING;
     }
     return is_waiting ? RPC_CHANNEL_FAILED : RPC_CHANNEL_IDLE;
+}
+
+void rpc_link_count(const struct rpc_channel *channel, struct rpc_channel_stats *out)
+{
+    *out = (struct rpc_channel_stats){.least_started = UINT64_MAX};
+    list_foreach (node, &channel->slots) {
+        const struct rpc_slot *slot = LIST_ENTRY(node, struct rpc_slot, node);
+        uint64_t started;
+
+        if (slot->state != SLOT_READY) {
+            continue;
+        }
+        started = slot->wire->started_count;
+        out->connection_count++;
+        out->started_count += started;
+        out->least_started = started < out->least_started ? started : out->least_started;
+    }
+    if (out->connection_count == 0) {
+        out->least_started = 0;
+    }
 }
 
 void rpc_link_cancel_all(struct rpc_wire *wire)

@@ -640,6 +640,9 @@ int rpc_session_take(struct rpc_session *session, boot_us now_us, struct slice b
     if (err != 0) {
         return err;
     }
+    if (h2_is_dying(session->h2)) { // It may not read our last words.
+        session->cut_us = time_min(session->cut_us, time_add(session->now_us, SESSION_NOTICE_US));
+    }
     if (h2_wants_write(session->h2)) {
         rpc_session_flush(session);
     }

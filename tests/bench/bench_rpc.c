@@ -111,8 +111,7 @@ static int64_t process_cpu_us(pid_t pid)
     char text[1024];
     const char *rest;
     size_t len;
-    unsigned long user = 0;
-    unsigned long kernel = 0;
+    int64_t ticks = 0;
     FILE *file;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -124,12 +123,13 @@ static int64_t process_cpu_us(pid_t pid)
     (void)fclose(file);
     text[len] = '\0';
     rest = strrchr(text, ')');
-    // NOLINTNEXTLINE(cert-err34-c): the kernel's own format
-    if (rest == NULL || sscanf(rest + 2, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu",
-                               &user, &kernel) != 2) {
-        fail("read the server's times");
+    for (int field = 2; rest != NULL && field < 15; field++) { // Fields 14 and 15 of proc(5).
+        rest = strchr(rest + 1, ' ');
+        if (rest != NULL && field >= 13) {
+            ticks += strtoll(rest + 1, NULL, 10);
+        }
     }
-    return (int64_t)(user + kernel) * US_PER_S / sysconf(_SC_CLK_TCK);
+    return ticks * US_PER_S / sysconf(_SC_CLK_TCK);
 }
 
 static int64_t own_cpu_us(void)
