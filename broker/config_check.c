@@ -159,15 +159,20 @@ static void check_advertise(const struct config *config, struct buf *errors)
     }
 }
 
+/* As ZooKeeper's paths and PostgreSQL's rows want it. shape: of a length that has been checked. */
+static bool is_plain_name(const char *text, size_t len)
+{
+    return strspn(text, PLAIN_LETTERS) >= len && strchr("._-", text[0]) == NULL;
+}
+
 static void check_name(const struct config *config, struct buf *errors)
 {
     if (strspn(config->name, NAME_LETTERS) != strlen(config->name)) {
         wrong(errors, config, "name", "must be of letters, digits and . _ : - [ ]");
     }
-    if (strspn(config->cluster_name, PLAIN_LETTERS) != strlen(config->cluster_name) ||
-        config->cluster_name[0] == '.') {
+    if (!is_plain_name(config->cluster_name, strlen(config->cluster_name))) {
         wrong(errors, config, "cluster.name",
-              "must be of a-z, 0-9 and . _ -, and not begin with a dot");
+              "must be of a-z, 0-9 and . _ -, and begin with a letter or digit");
     }
 }
 
@@ -221,8 +226,8 @@ static void check_databases(const struct config *config, struct buf *errors)
         const char *item = config->databases.items[i];
         size_t len = strcspn(item, "=");
 
-        if (item[len] != '=' || len == 0 || len > NAME_BYTES_MAX ||
-            strspn(item, PLAIN_LETTERS) != len || !is_conninfo(item + len + 1)) {
+        if (item[len] != '=' || len == 0 || len > NAME_BYTES_MAX || !is_plain_name(item, len) ||
+            !is_conninfo(item + len + 1)) {
             wrong(errors, config, "databases",
                   "must be name=conninfo each, as db0=host=127.0.0.1 dbname=foliot, with a name of "
                   "1 to 63 of a-z, 0-9 and . _ -");

@@ -7,16 +7,8 @@
 #define FOLIOT_BROKER_TARGET_TARGET_H
 
 #include "broker/target/target_call.h"
-#include "lib/base/mem.h"
 #include "lib/io/loop.h"
 #include "lib/rpc/rpc_client.h"
-
-/* The map asks our heap, and says no instead of ending the process. */
-#define HASH_NONFATAL_OOM       1
-#define HASH_FUNCTION           HASH_FNV // The default one falls through, which clang refuses.
-#define uthash_malloc(size)     mem_new(1, size)
-#define uthash_free(block, len) mem_free(block)
-#include <uthash.h>
 
 struct target_pool;
 
@@ -26,9 +18,8 @@ struct target_pool;
  * 2. What is in gathering has not been handed to the channel.
  */
 struct target {
-    UT_hash_handle hh;
     struct target_pool *pool;
-    char *authority; /* host:port; the key */
+    char *authority; /* host:port; what the pool is sorted by */
     struct loop *loop;
     struct rpc_channel *channel;
     uint32_t live;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A map from address to target. An address that is not in use makes room for a new one when the
- * pool is full.
+ * Targets sorted by address. An address that is not in use makes room for a new one when the pool
+ * is full.
  */
 #include "broker/target/target_pool.h"
 
@@ -20,12 +20,12 @@
 #define RESPONSE_BYTES_MAX 4194304
 
 /*
- * 1. targets has count entries, at most options.target_count_max.
- * 2. closing: no target is left in the map, closing_count channels have not called back.
+ * 1. targets[0 … count) are sorted by authority, without repeats; count ≤ options.target_count_max.
+ * 2. closing: closing_count channels have not called back; their targets are still in the pool.
  */
 struct target_pool {
     struct target_pool_options options;
-    struct target *targets; /* uthash */
+    struct target **targets;
     uint32_t count;
     uint64_t used; /* rises with every start */
     bool is_closing;
@@ -43,9 +43,71 @@ int target_pool_open(const struct target_pool_options *options, struct target_po
         return ERR_NO_MEMORY;
     }
     pool->options = *options;
+    pool->targets = mem_new(options->target_count_max, sizeof(struct target *));
+    if (pool->targets == NULL) {
+        mem_free(pool);
+        return ERR_NO_MEMORY;
+    }
     *out = pool;
     return 0;
 }
+
+/* ---- the sorted list ---- */
+
+static int compare(struct slice authority, const struct target *target)
+{
+    size_t len = strlen(target->authority);
+    size_t common = authority.len < len ? authority.len : len;
+    int order = memcmp(authority.data, target->authority, common);
+
+    return order != 0 ? order : (authority.len > len) - (authority.len < len);
+}
+
+/* Where an address is, or where it belongs. */
+static uint32_t place_of(const struct target_pool *pool, struct slice authority, bool *is_there)
+{
+    uint32_t low = 0;
+    uint32_t high = pool->count;
+
+    *is_there = false;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int order = compare(authority, pool->targets[middle]);
+
+        if (order == 0) {
+            *is_there = true;
+            return middle;
+        }
+        low = order > 0 ? middle + 1 : low;
+        high = order > 0 ? high : middle;
+    }
+    return low;
+}
+
+static void add_target(struct target_pool *pool, struct target *target)
+{
+    bool is_there;
+    uint32_t at = place_of(pool, slice_of(target->authority), &is_there);
+
+    REQUIRE(!is_there && pool->count < pool->options.target_count_max);
+    memmove(&pool->targets[at + 1], &pool->targets[at],
+            (pool->count - at) * sizeof(struct target *));
+    pool->targets[at] = target;
+    pool->count++;
+}
+
+static void del_target(struct target_pool *pool, const struct target *target)
+{
+    bool is_there;
+    uint32_t at = place_of(pool, slice_of(target->authority), &is_there);
+
+    REQUIRE(is_there && pool->targets[at] == target);
+    pool->count--;
+    memmove(&pool->targets[at], &pool->targets[at + 1],
+            (pool->count - at) * sizeof(struct target *));
+}
+
+/* ---- targets ---- */
 
 static void on_flush(void *ctx)
 {
@@ -94,24 +156,12 @@ static int new_target(struct target_pool *pool, struct slice authority, struct t
         free_target(target);
         return err;
     }
-    HASH_ADD_KEYPTR(hh, pool->targets, target->authority, authority.len, target);
-    if (target->hh.tbl == NULL) {
-        rpc_channel_close(target->channel, NULL, NULL);
-        free_target(target);
-        return ERR_NO_MEMORY;
-    }
-    pool->count++;
+    add_target(pool, target);
     *out = target;
     return 0;
 }
 
 // NOLINTNEXTLINE(readability-function-size): uthash's macros nest
-static void del_target(struct target_pool *pool, struct target *target)
-{
-    HASH_DEL(pool->targets, target);
-    pool->count--;
-}
-
 /* Close the address that was used longest ago and is not in use; ERR_FULL if all are in use. */
 static int make_room(struct target_pool *pool)
 {
@@ -120,9 +170,11 @@ static int make_room(struct target_pool *pool)
     if (pool->count < pool->options.target_count_max) {
         return 0;
     }
-    for (struct target *t = pool->targets; t != NULL; t = t->hh.next) {
-        if (t->live == 0 && (oldest == NULL || t->used < oldest->used)) {
-            oldest = t;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        struct target *target = pool->targets[i];
+
+        if (target->live == 0 && (oldest == NULL || target->used < oldest->used)) {
+            oldest = target;
         }
     }
     if (oldest == NULL) {
@@ -138,12 +190,12 @@ static int make_room(struct target_pool *pool)
 // NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 static int find_target(struct target_pool *pool, struct slice authority, struct target **out)
 {
-    struct target *target = NULL;
+    bool is_there;
+    uint32_t at = place_of(pool, authority, &is_there);
     int err;
 
-    HASH_FIND(hh, pool->targets, authority.data, authority.len, target);
-    if (target != NULL) {
-        *out = target;
+    if (is_there) {
+        *out = pool->targets[at];
         return 0;
     }
     err = make_room(pool);
@@ -172,10 +224,12 @@ int target_pool_start(struct target_pool *pool, enum target_kind kind, struct sl
 void target_pool_stats(const struct target_pool *pool, struct target_pool_stats *out)
 {
     memset(out, 0, sizeof(*out));
-    for (const struct target *t = pool->targets; t != NULL; t = t->hh.next) {
-        out->targets++;
-        out->attempts += t->live;
-        out->unreachable += rpc_channel_get_state(t->channel) == RPC_CHANNEL_FAILED;
+    out->targets = pool->count;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const struct target *target = pool->targets[i];
+
+        out->attempts += target->live;
+        out->unreachable += rpc_channel_get_state(target->channel) == RPC_CHANNEL_FAILED;
     }
 }
 
@@ -186,7 +240,8 @@ static void finish_close(struct target_pool *pool)
     target_pool_cb cb = pool->cb;
     void *ctx = pool->ctx;
 
-    ENSURE(pool->targets == NULL && pool->count == 0);
+    ENSURE(pool->count == 0);
+    mem_free(pool->targets);
     mem_free(pool);
     cb(ctx);
 }
@@ -212,9 +267,6 @@ static void on_channel_closed(void *ctx)
 
 void target_pool_close(struct target_pool *pool, target_pool_cb cb, void *ctx)
 {
-    struct target *target;
-    struct target *after;
-
     pool->is_closing = true;
     pool->cb = cb;
     pool->ctx = ctx;
@@ -224,8 +276,9 @@ void target_pool_close(struct target_pool *pool, target_pool_cb cb, void *ctx)
         loop_post(pool->options.loop, &pool->closed);
         return;
     }
-    HASH_ITER(hh, pool->targets, target, after)
-    {
+    for (uint32_t i = 0; i < pool->count; i++) {
+        struct target *target = pool->targets[i];
+
         receiver_target_flush(target);
         rpc_channel_close(target->channel, on_channel_closed, target);
     }

@@ -369,7 +369,8 @@ Test(config, every_bad_flag_or_variable_has_its_line)
         {"--advertise=here", NULL, "--advertise: advertise must be host:port with a port above 0"},
         {"--name=a/b", NULL, "--name: name must be of letters, digits and . _ : - [ ]"},
         {"--cluster-name=A", NULL,
-         "--cluster-name: cluster.name must be of a-z, 0-9 and . _ -, and not begin with a dot"},
+         "--cluster-name: cluster.name must be of a-z, 0-9 and . _ -, and begin with a letter or "
+         "digit"},
         {"--zookeeper-root=foliot", NULL,
          "--zookeeper-root: zookeeper.root must be a path as /foliot, without a slash at its end"},
         {"--zookeeper-root=/a/", NULL,
