@@ -248,6 +248,30 @@ def bad_request_lines_and_headers_have_a_defined_answer(peer):
 
 
 @with_peer()
+def the_settings_say_what_is_enforced(peer):
+    client = Client(peer)
+    while not any(isinstance(event, h2.events.RemoteSettingsChanged) for event in client.events):
+        assert client.pump(1)
+    settings = client.h2.remote_settings
+    assert settings.max_concurrent_streams == 1000 and settings.initial_window_size == 1 << 20
+    assert settings.max_header_list_size == 16 << 10
+    while client.h2.outbound_flow_control_window < 16 << 20:
+        assert client.pump(1)
+
+
+@with_peer()
+def odd_metadata_never_fails_a_call(peer):
+    odd = [("x-raw-bin", "%%%"), ("x-raw-bin", "AAE="), ("x-raw-bin", "AAE,AAI"), ("x-raw-bin", ""),
+           ("x-text", b"caf\xe9"), ("x-text", ""), ("grpc-unknown", "1"), ("grpc-tags-bin", "AA")]
+    assert status(peer, body=message(b""), headers=request_headers() + odd)[0] == 0
+    client = Client(peer)
+    _, _, body = client.answer(client.start(
+        body=message(b""), headers=request_headers(path="/foliot.test.Peer/Describe") +
+        [("x-raw-bin", "AAH/"), ("x-raw-bin", "AA")]))
+    assert body.endswith(b"x-raw-bin=0001ff"), body
+
+
+@with_peer()
 def a_timeout_of_zero_ends_the_call_at_once(peer):
     assert status(peer, path="/foliot.test.Peer/Wait", body=message(b"60000"),
                   grpc_timeout="0n")[0] == 4
