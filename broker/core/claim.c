@@ -501,7 +501,9 @@ static void settle_go_on(struct shard *shard, struct entry *entry, const struct 
     }
     if (pause && window_has(shard, entry->due_ms, entry->seq)) {
         entry_move(entry, ENTRY_WAITING); // The outbound had no room: not in a hot loop.
-        entry_wake_at(shard, entry, lower_ms(shard->broker, shard->database) + WITHDRAWN_MS);
+        entry_wake_at(shard, entry,
+                      lower_ms(shard->broker, shard->database) + WITHDRAWN_MS +
+                          shard->broker->databases[shard->database].lead_ms);
         return;
     }
     entry_place(shard, entry);

@@ -118,23 +118,32 @@ static void handle_timer(struct broker *broker, struct entry *entry)
     }
 }
 
-static void turn_wheel(struct broker *broker, uint32_t index)
+static void turn_wheel(struct broker *broker, struct wheel *wheel, wall_ms now_ms)
+{
+    struct wheel_node *node;
+
+    (void)wheel_advance(wheel, now_ms, WHEEL_BUDGET);
+    for (uint32_t i = 0; i < WHEEL_BUDGET && (node = wheel_take(wheel)) != NULL; i++) {
+        handle_timer(broker, CONTAINER_OF(node, struct entry, node));
+    }
+}
+
+/* What is due starts before anything else is claimed. */
+static void turn_wheels(struct broker *broker, uint32_t index)
 {
     struct database *database = &broker->databases[index];
     wall_ms now_ms = lower_ms(broker, index);
-    struct wheel_node *node;
 
     if (broker->now.database[index].lower_us == INT64_MIN) {
         return;
     }
     if (!database->is_wheel_set) {
         wheel_init(&database->wheel, now_ms);
+        wheel_init(&database->waiting, now_ms);
         database->is_wheel_set = true;
     }
-    (void)wheel_advance(&database->wheel, now_ms, WHEEL_BUDGET);
-    for (uint32_t i = 0; i < WHEEL_BUDGET && (node = wheel_take(&database->wheel)) != NULL; i++) {
-        handle_timer(broker, CONTAINER_OF(node, struct entry, node));
-    }
+    turn_wheel(broker, &database->wheel, now_ms);
+    turn_wheel(broker, &database->waiting, time_add(now_ms, database->lead_ms));
 }
 
 /* Claim from the front of a queue's line while there is room. */
@@ -165,7 +174,7 @@ void dispatch_step(struct broker *broker)
     uint32_t first = broker->first_queue;
 
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
-        turn_wheel(broker, i);
+        turn_wheels(broker, i);
     }
     if (broker->queue_count == 0) {
         return;
@@ -188,7 +197,8 @@ boot_us dispatch_next_wake(const struct broker *broker)
         if (!database->is_wheel_set || lower_us == INT64_MIN) {
             continue;
         }
-        next_ms = wheel_next_wake(&database->wheel);
+        next_ms = time_min(wheel_next_wake(&database->wheel),
+                           time_sub(wheel_next_wake(&database->waiting), database->lead_ms));
         if (next_ms != WALL_NEVER) {
             int64_t span_us = time_sub(time_mul(next_ms, US_PER_MS), lower_us);
 

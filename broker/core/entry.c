@@ -118,25 +118,31 @@ struct queue_state *entry_queue(const struct broker *broker, const struct entry 
     return broker->queues[entry->queue];
 }
 
+/* The wheel that an entry of this state is, or would be, in. */
+static struct wheel *wheel_of(const struct shard *shard, const struct entry *entry)
+{
+    struct database *database = &shard->broker->databases[shard->database];
+
+    return entry->state == ENTRY_WAITING ? &database->waiting : &database->wheel;
+}
+
 void entry_unlink(struct shard *shard, struct entry *entry)
 {
     if (entry->state == ENTRY_READY || entry->state == ENTRY_SETTLING) {
         list_del(&entry->ready); // Shares its place with the wheel's node; alone is alone in both.
         wheel_node_init(&entry->node);
     } else {
-        wheel_del(&shard->broker->databases[shard->database].wheel, &entry->node);
+        wheel_del(wheel_of(shard, entry), &entry->node);
     }
 }
 
 void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms)
 {
-    wheel_add(&shard->broker->databases[shard->database].wheel, &entry->node, at_ms);
+    wheel_add(wheel_of(shard, entry), &entry->node, at_ms);
 }
 
 void entry_place(struct shard *shard, struct entry *entry)
 {
-    span_ms lead_ms = shard->broker->databases[shard->database].lead_ms;
-
     REQUIRE(!entry->flying);
     if (!window_has(shard, entry->due_ms, entry->seq)) {
         entry_free(shard, entry);
@@ -144,5 +150,5 @@ void entry_place(struct shard *shard, struct entry *entry)
     }
     entry_unlink(shard, entry);
     entry_move(entry, ENTRY_WAITING);
-    entry_wake_at(shard, entry, time_sub(entry->due_ms, lead_ms));
+    entry_wake_at(shard, entry, entry->due_ms);
 }

@@ -72,7 +72,7 @@ struct block {
 /* Life of a task in memory; the table is in task_life.c. */
 enum entry_state {
     ENTRY_INSERTING = 1, /* insert and claim of a near task in flight */
-    ENTRY_WAITING,       /* in the wheel, until a little before due */
+    ENTRY_WAITING,       /* in the wheel of those that wait, until a little before due */
     ENTRY_READY,         /* in its queue's list: may be claimed, waits for room */
     ENTRY_CLAIMING,      /* claim in flight */
     ENTRY_CLAIMED,       /* in the wheel, until due */
@@ -261,12 +261,14 @@ struct writer {
     boot_us sweep_at;
     struct map keys;       /* keyed inserts of the batch being cut */
     int64_t commit_us;     /* smoothed */
+    int64_t slow_us;       /* the slowest commit of late: rises at once, falls slowly */
     boot_us failing_since; /* 0: the last write was fine */
 };
 
 struct database {
-    struct wheel wheel;
-    bool is_wheel_set; /* the clock has been known once */
+    struct wheel wheel;   /* CLAIMED and HELD entries; runs by the clock */
+    struct wheel waiting; /* WAITING entries, by due time; runs lead_ms ahead of the clock */
+    bool is_wheel_set;    /* the clock has been known once */
     struct writer writer;
     span_ms lead_ms; /* claims go out this long before due */
     struct store_read epochs;

@@ -17,6 +17,12 @@
 /* Weight of the newest commit in the smoothed time: an eighth. */
 #define COMMIT_SMOOTHING 8
 
+/* Weight of a faster commit in the slowest of late: a slow one is remembered for some hundreds. */
+#define SLOW_SMOOTHING 256
+
+/* A claim that just missed a batch waits for that commit and then for its own. */
+#define LEAD_COMMITS 2
+
 /* Operations that one piece of work adds at most: displace, insert, claim. */
 #define OPS_PER_WORK 3U
 
@@ -170,8 +176,9 @@ static void count_batch(struct writer *writer, int result)
     broker->stats.batches++;
     broker->stats.batch_ops += writer->flying;
     writer->commit_us += (took_us - writer->commit_us) / COMMIT_SMOOTHING;
+    writer->slow_us = time_max(took_us, writer->slow_us - writer->slow_us / SLOW_SMOOTHING);
     database->lead_ms =
-        time_clamp(ms_ceil(writer->commit_us * 3), CLAIM_LEAD_MS_MIN, CLAIM_LEAD_MS_MAX);
+        time_clamp(ms_ceil(writer->slow_us * LEAD_COMMITS), CLAIM_LEAD_MS_MIN, CLAIM_LEAD_MS_MAX);
 }
 
 /* The claim row is in the database with those members whose claim went through. */

@@ -266,6 +266,41 @@ Test(broker, fires_at_its_millisecond_never_early_and_once)
     rig_close(&rig);
 }
 
+/* Commits of `span` from now on: the store answers nothing meanwhile. */
+static void rig_stall(struct rig *rig, span_ms span)
+{
+    for (span_ms i = 0; i < span; i++) {
+        rig_set_time(rig, rig_time(rig) + 1);
+        broker_tick(rig->broker, &rig->now);
+    }
+}
+
+Test(broker, claims_a_task_as_early_as_commits_are_slow_when_it_comes_due)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call near;
+    struct call far;
+
+    rig_open(&rig);
+    far = create_call(&rig, 1, rig_time(&rig) + 1000);
+    ask(&rig, &far); // Placed while commits are quick.
+    near = create_call(&rig, 2, rig_time(&rig) + 500000);
+    broker_call(rig.broker, &rig.now, &near);
+    rig_stall(&rig, 20);
+    rig_pass(&rig, far.task.due_ms - rig_time(&rig) - 45);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.claims, 0, "not before two slow commits ahead of due");
+    rig_pass(&rig, 10);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.claims, 1, "the task waits in memory with the lead of its last second");
+    cr_assert_eq(rig.seen_count, 0);
+    rig_pass(&rig, 36);
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert_eq(rig.seen_at[0], far.task.due_ms);
+    rig_close(&rig);
+}
+
 Test(broker, keeps_far_tasks_out_of_memory_and_fires_them_on_time)
 {
     static struct rig rig;
