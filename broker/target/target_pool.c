@@ -135,7 +135,6 @@ static void free_target(struct target *target)
     mem_free(target);
 }
 
-// NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 static int new_target(struct target_pool *pool, struct slice authority, struct target **out)
 {
     struct target *target = mem_new(1, sizeof(*target));
@@ -161,7 +160,6 @@ static int new_target(struct target_pool *pool, struct slice authority, struct t
     return 0;
 }
 
-// NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 /* Close the address that was used longest ago and is not in use; ERR_FULL if all are in use. */
 static int make_room(struct target_pool *pool)
 {
@@ -187,7 +185,6 @@ static int make_room(struct target_pool *pool)
     return 0;
 }
 
-// NOLINTNEXTLINE(readability-function-size): uthash's macros nest
 static int find_target(struct target_pool *pool, struct slice authority, struct target **out)
 {
     bool is_there;

@@ -83,8 +83,8 @@ boot_us rpc_call_deadline_us(const struct rpc_call *call);
  *
  * note: after it the handler still finishes the call exactly once; the answer is dropped. Not
  *       called from inside this function; ask rpc_call_is_cancelled for what was before. The
- *       callback may finish the call: if the deadline has passed and it fails the call, a client that
- *       still listens gets that status, else DEADLINE_EXCEEDED.
+ *       callback may finish the call: if the deadline has passed and it fails the call, a client
+ *       that still listens gets that status, else DEADLINE_EXCEEDED.
  */
 void rpc_call_on_cancel(struct rpc_call *call, rpc_cancel_cb cb, void *ctx);
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define SHARDS     8
+#define HALF       4
 #define SHARDS_ARG "--cluster-shards=8"
 #define CREATE     "/foliot.v1.TaskService/Create"
 #define BATCH      "/foliot.v1.TaskService/BatchCreate"
@@ -55,8 +56,8 @@ static void find_port(char *address, size_t size)
 
 static bool is_settled(const struct scene *scene)
 {
-    return daemon_metric(&scene->a, "foliot_shards_owned") == SHARDS / 2 &&
-           daemon_metric(&scene->b, "foliot_shards_owned") == SHARDS / 2 &&
+    return daemon_metric(&scene->a, "foliot_shards_owned") == HALF &&
+           daemon_metric(&scene->b, "foliot_shards_owned") == HALF &&
            daemon_metric(&scene->a, "foliot_shards_unowned") == 0 &&
            daemon_metric(&scene->b, "foliot_shards_unowned") == 0;
 }

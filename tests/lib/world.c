@@ -301,12 +301,12 @@ void world_start(struct world *world, const char *address, struct rpc_request *r
     MUST_OK(rpc_channel_call(channel_to(world, address), request));
 }
 
-void world_call(struct world *world, const char *address, const char *path, struct slice payload,
+void world_call(struct world *world, const char *address, const char *path, struct slice request,
                 struct answer *answer)
 {
-    struct rpc_request request = {.path = path, .payload = payload};
+    struct rpc_request call = {.path = path, .payload = request};
 
-    world_start(world, address, &request, answer);
+    world_start(world, address, &call, answer);
     WORLD_UNTIL(world, answer->has_come, CALL_LIMIT_MS + 5000);
 }
 
