@@ -524,6 +524,8 @@ static void greet(struct pg_conn *conn)
     (void)snprintf(settings, sizeof(settings),
                    "SELECT set_config('plan_cache_mode', 'force_generic_plan', false),"
                    " set_config('enable_seqscan', 'off', false),"
+                   // What cannot do without a sequential scan then looks dear enough to compile.
+                   " set_config('jit', 'off', false),"
                    " set_config('statement_timeout', '0', false),"
                    " set_config('idle_in_transaction_session_timeout', '10s', false)%s",
                    conn->options.settings);

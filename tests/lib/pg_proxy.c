@@ -184,7 +184,13 @@ static void on_accept(struct loop_fd *watcher, unsigned ready, void *ctx)
 
     (void)ready;
     MUST(relay != NULL && client >= 0 && server >= 0);
-    MUST(connect(server, (const struct sockaddr *)&proxy->target, sizeof(proxy->target)) == 0);
+    if (connect(server, (const struct sockaddr *)&proxy->target, sizeof(proxy->target)) != 0) {
+        // The server is down, and so are we.
+        (void)close(client);
+        (void)close(server);
+        mem_free(relay);
+        return;
+    }
     (void)setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     (void)setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     relay->proxy = proxy;

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Migrations: safe to start at once, applied once, and refused where they are not ours.
+ */
+#include "storage/pg_migrate.h"
+
+#include "lib/base/err.h"
+#include "lib/base/limits.h"
+#include "lib/io/clock.h"
+#include "tests/lib/fixture.h"
+#include "tests/lib/must.h"
+
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct fixture fixture;
+static char errmsg[512];
+
+static void run(const char *sql)
+{
+    PGconn *link = PQconnectdb(fixture.pg_conninfo);
+    PGresult *result = PQexec(link, sql);
+
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
+        must_fail(MUST_HERE, "%s: %s", sql, PQresultErrorMessage(result));
+    }
+    PQclear(result);
+    PQfinish(link);
+}
+
+static long ask(const char *sql)
+{
+    PGconn *link = PQconnectdb(fixture.pg_conninfo);
+    PGresult *result = PQexec(link, sql);
+    long value;
+
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        must_fail(MUST_HERE, "%s: %s", sql, PQresultErrorMessage(result));
+    }
+    value = strtol(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    PQfinish(link);
+    return value;
+}
+
+static int migrate_as(const char *cluster_id, uint32_t shard_count)
+{
+    struct pg_migrate_options options = {
+        .conninfo = fixture.pg_conninfo,
+        .cluster_id = cluster_id,
+        .shard_count = shard_count,
+    };
+
+    return pg_migrate(&options, errmsg, sizeof(errmsg));
+}
+
+static void several_brokers_may_start_at_once(void)
+{
+    enum {
+        BROKER_COUNT = 6
+    };
+    pid_t children[BROKER_COUNT];
+
+    fixture_open(&fixture, "migrate");
+    for (int i = 0; i < BROKER_COUNT; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            _exit(migrate_as("one", 32) == 0 ? 0 : 1);
+        }
+        MUST(children[i] > 0);
+    }
+    for (int i = 0; i < BROKER_COUNT; i++) {
+        int status = 0;
+
+        MUST(waitpid(children[i], &status, 0) == children[i]);
+        MUST_EQ(status, 0);
+    }
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 3);
+    MUST_EQ(ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'foliot_data'"
+                " AND tablename LIKE 'task_%'"),
+            32);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.shard WHERE epoch = 0"), 32);
+    fixture_close(&fixture);
+}
+
+static void only_the_shards_that_live_here_get_a_table(void)
+{
+    static const uint8_t database_of[4] = {0, 1, 1, 0};
+    struct pg_migrate_options options = {
+        .cluster_id = "one", .shard_count = 4, .database_of = database_of, .database = 1};
+
+    fixture_open(&fixture, "migrate");
+    options.conninfo = fixture.pg_conninfo;
+    MUST_OK(pg_migrate(&options, errmsg, sizeof(errmsg)));
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.shard WHERE id IN (1, 2)"), 2);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.shard"), 2);
+    MUST_EQ(ask("SELECT count(*) FROM pg_tables WHERE tablename IN ('task_0001', 'task_0002')"), 2);
+    fixture_close(&fixture);
+}
+
+static void database_of_another_cluster_is_refused(void)
+{
+    fixture_open(&fixture, "migrate");
+    MUST_OK(migrate_as("one", 4));
+    MUST_OK(migrate_as("one", 4));
+    MUST_ERR(migrate_as("two", 4), ERR_CONFLICT);
+    MUST(strstr(errmsg, "belongs to cluster one") != NULL);
+    MUST_ERR(migrate_as("one", 8), ERR_CONFLICT);
+    fixture_close(&fixture);
+}
+
+static void step_that_differs_is_refused(void)
+{
+    fixture_open(&fixture, "migrate");
+    MUST_OK(migrate_as("one", 4));
+    run("UPDATE foliot_data.migration SET checksum = 'x' WHERE step = 2");
+    MUST_ERR(migrate_as("one", 4), ERR_CONFLICT);
+    MUST(strstr(errmsg, "0002_task.sql") != NULL);
+    fixture_close(&fixture);
+}
+
+static void newer_schema_is_refused(void)
+{
+    fixture_open(&fixture, "migrate");
+    MUST_OK(migrate_as("one", 4));
+    run("INSERT INTO foliot_data.migration (step, name, checksum) VALUES (999, 'later', 'x')");
+    MUST_ERR(migrate_as("one", 4), ERR_CONFLICT);
+    MUST(strstr(errmsg, "newer program") != NULL);
+    fixture_close(&fixture);
+}
+
+static void step_that_fails_leaves_nothing_behind(void)
+{
+    fixture_open(&fixture, "migrate");
+    run("CREATE SCHEMA foliot_data; CREATE TABLE foliot_data.task_0003 (x int)");
+    MUST_ERR(migrate_as("one", 4), ERR_IO);
+    MUST(strstr(errmsg, "task_0003") != NULL);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 1);
+    MUST_EQ(ask("SELECT count(*) FROM pg_tables WHERE tablename = 'task_0000'"), 0);
+    run("DROP TABLE foliot_data.task_0003");
+    MUST_OK(migrate_as("one", 4));
+    fixture_close(&fixture);
+}
+
+static void waiting_has_an_end(void)
+{
+    struct pg_migrate_options options = {.cluster_id = "one", .shard_count = 4, .limit_ms = 700};
+    PGconn *holder;
+    boot_us start;
+
+    fixture_open(&fixture, "migrate");
+    MUST_OK(migrate_as("one", 4));
+    holder = PQconnectdb(fixture.pg_conninfo);
+    PQclear(PQexec(holder, "BEGIN"));
+    PQclear(PQexec(holder, "LOCK TABLE foliot_data.migration"));
+    options.conninfo = fixture.pg_conninfo;
+    start = clock_boot_us();
+    MUST_ERR(pg_migrate(&options, errmsg, sizeof(errmsg)), ERR_UNAVAILABLE);
+    MUST_LE(600 * US_PER_MS, clock_boot_us() - start);
+    PQfinish(holder);
+    MUST_OK(migrate_as("one", 4));
+    fixture_close(&fixture);
+}
+
+static void server_that_is_not_there_is_unavailable(void)
+{
+    struct pg_migrate_options options = {
+        .conninfo = "host=127.0.0.1 port=1 dbname=x", .cluster_id = "one", .shard_count = 1};
+
+    MUST_ERR(pg_migrate(&options, errmsg, sizeof(errmsg)), ERR_UNAVAILABLE);
+    options.conninfo = "nonsense";
+    MUST_ERR(pg_migrate(&options, errmsg, sizeof(errmsg)), ERR_INVALID);
+    MUST(errmsg[0] != '\0');
+}
+
+static void people_find_tasks_and_dead_letters(void)
+{
+    fixture_open(&fixture, "migrate");
+    MUST_OK(migrate_as("one", 4));
+    run("INSERT INTO foliot_data.task_0002"
+        " VALUES (5, 1700000000123, 0, 7, 0, 0, 0, 2, '\\x00ff', '\\x6b')");
+    run("INSERT INTO foliot_data.dead VALUES"
+        " (6, 0, 0, 0, 2, 7, 1, 1, 0, 2, '\\x00', NULL, '\\x6e006f')");
+    MUST_EQ(ask("SELECT count(*) FROM foliot.pending WHERE id = '002-0000000000000005'"
+                " AND shard = 2 AND due = '2023-11-14 22:13:20.123+00' AND key = 'k'"),
+            1);
+    MUST_EQ(ask("SELECT count(*) FROM foliot.dead WHERE id = '002-0000000000000006'"
+                " AND error = 'n\\000o'"),
+            1);
+    fixture_close(&fixture);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct must_case cases[] = {
+        MUST_CASE(several_brokers_may_start_at_once),
+        MUST_CASE(only_the_shards_that_live_here_get_a_table),
+        MUST_CASE(database_of_another_cluster_is_refused),
+        MUST_CASE(step_that_differs_is_refused),
+        MUST_CASE(newer_schema_is_refused),
+        MUST_CASE(step_that_fails_leaves_nothing_behind),
+        MUST_CASE(waiting_has_an_end),
+        MUST_CASE(server_that_is_not_there_is_unavailable),
+        MUST_CASE(people_find_tasks_and_dead_letters),
+    };
+
+    fixture_need_servers(argv);
+    return must_main(argc, argv, cases, ARRAY_COUNT(cases));
+}

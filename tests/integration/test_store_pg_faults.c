@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PostgreSQL that is away, full, restarted, badly configured or somebody else's: what is answered
+ * is true, nothing in memory is dropped, and recovery needs no restart. source: RELIABILITY P-1 …
+ * P-15
+ */
+#include "tests/integration/pg_world.h"
+
+#include <stdio.h>
+
+/* Longest time for the store to notice that its database is back, on a busy machine. */
+#define RECOVERY_MS 20000
+
+static void until_writable(struct world *world, struct store *store, int64_t counter)
+{
+    int64_t end_ms = must_now_ms() + RECOVERY_MS;
+    int result;
+
+    do {
+        result = world_insert(world, store, 0, 1, counter);
+    } while (result == ERR_UNAVAILABLE && must_now_ms() < end_ms);
+    MUST_OK(result);
+}
+
+static void until_health(struct world *world, int wanted)
+{
+    int64_t end_ms = must_now_ms() + RECOVERY_MS;
+
+    while (world->health != wanted) {
+        loop_turn(world->loop, true);
+        MUST_LE(must_now_ms(), end_ms);
+    }
+}
+
+static void until_log(struct world *world, const char *words)
+{
+    int64_t end_ms = must_now_ms() + RECOVERY_MS;
+
+    while (strstr(world->last_log, words) == NULL) {
+        loop_turn(world->loop, true);
+        if (must_now_ms() > end_ms) {
+            must_fail(MUST_HERE, "\"%s\" does not say \"%s\"", world->last_log, words);
+        }
+    }
+}
+
+static void database_that_is_away_refuses_and_comes_back(void)
+{
+    struct world world;
+    struct store *store;
+    int64_t start;
+
+    world_open(&world, "away");
+    store = world_store(&world, true);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    until_health(&world, 1);
+    pg_proxy_set_up(world.proxy, false);
+    loop_turn(world.loop, true);
+    start = must_now_ms();
+    MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
+    MUST_LE(must_now_ms() - start, 5 * WORLD_COMMAND_MS);
+    until_health(&world, 0);
+    MUST_EQ(world_table_rows(&world, 0), 0);
+    pg_proxy_set_up(world.proxy, true);
+    until_writable(&world, store, 2);
+    until_health(&world, 1);
+    MUST_EQ(world.changes, 0);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+static void database_without_connections_left_is_waited_for(void)
+{
+    struct world world;
+    struct store *store;
+    char sql[256];
+
+    world_open(&world, "connections");
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    (void)snprintf(sql, sizeof(sql), "ALTER DATABASE \"%s\" CONNECTION LIMIT 0",
+                   world.fixture.name);
+    world_ask(&world, sql);
+    world_ask(&world, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                      " WHERE application_name LIKE 'foliot/%' AND datname = current_database()");
+    until_log(&world, "too many connections");
+    MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
+    (void)snprintf(sql, sizeof(sql), "ALTER DATABASE \"%s\" CONNECTION LIMIT -1",
+                   world.fixture.name);
+    world_ask(&world, sql);
+    until_writable(&world, store, 2);
+    MUST_EQ(world_rows(&world, store, 0, 1), 1);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+/* A trigger stands for the disk: the server answers as it would, and rolls back. */
+static void full_disk_refuses_whole_batches_and_is_reported(void)
+{
+    struct world world;
+    struct store *store;
+
+    world_open(&world, "disk");
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    world_ask(&world, "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+                      " $$BEGIN RAISE disk_full; END$$");
+    world_ask(&world, "CREATE TRIGGER t BEFORE INSERT ON foliot_data.task_0000"
+                      " EXECUTE FUNCTION full_disk()");
+    until_health(&world, 1);
+    while (world.health != 0) {
+        MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
+    }
+    MUST_EQ(world_stats(store).write_split, 0);
+    world_ask(&world, "DROP TRIGGER t ON foliot_data.task_0000");
+    MUST_OK(world_insert(&world, store, 0, 1, 1));
+    until_health(&world, 1);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+static void commits_that_a_crash_could_lose_are_refused(void)
+{
+    struct world world;
+    struct store *store;
+    char sql[256];
+
+    world_open(&world, "async");
+    (void)snprintf(sql, sizeof(sql), "ALTER DATABASE \"%s\" SET synchronous_commit = off",
+                   world.fixture.name);
+    world_ask(&world, sql);
+    store = world_store(&world, false);
+    until_log(&world, "synchronous_commit is off");
+    MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
+    until_health(&world, 0);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+static void database_of_another_cluster_is_not_written_to(void)
+{
+    struct world world;
+    struct store *store;
+
+    world_open(&world, "foreign");
+    world_ask(&world, "UPDATE foliot_data.cluster SET id = 'other'");
+    store = world_store(&world, false);
+    until_log(&world, "belongs to another cluster");
+    MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+static void idle_database_is_asked_for_its_clock(void)
+{
+    struct world world;
+    struct store *store;
+    unsigned before;
+
+    world_open(&world, "clock");
+    store = world_store(&world, false);
+    until_health(&world, 1);
+    before = world.clocks;
+    world_turn_ms(&world, 2000);
+    // Ten at best; a busy machine takes its share.
+    MUST_LE(3, world.clocks - before);
+    before = world.clocks;
+    MUST_OK(world_bump(&world, store, 0, 1));
+    MUST_OK(world_insert(&world, store, 0, 1, 1));
+    MUST_LE(3, world.clocks - before); // the bump's, the fence's, and behind the commit
+    world_end(&world, store);
+    world_close(&world);
+}
+
+static void server_that_was_killed_and_restarted_is_used_again(void)
+{
+    struct world world;
+    struct insertion insertion;
+    struct store *store;
+    size_t rows;
+
+    world_open(&world, "restart");
+    store = world_store(&world, true);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    MUST_OK(world_insert(&world, store, 0, 1, 1));
+    pg_proxy_arm(world.proxy, PG_PROXY_HOLD_COMMIT);
+    insertion_start(&insertion, store, 0, 1, 2);
+    while (!pg_proxy_is_held(world.proxy)) {
+        loop_turn(world.loop, true);
+    }
+    fixture_servers(&world.fixture, "kill-pg");
+    world_until(&world, &insertion.done);
+    MUST_ERR(insertion.batch.result, ERR_OUTCOME_UNKNOWN);
+    pg_proxy_set_up(world.proxy, false);
+    MUST_ERR(world_insert(&world, store, 0, 1, 3), ERR_UNAVAILABLE);
+    fixture_servers(&world.fixture, "start-pg");
+    pg_proxy_set_up(world.proxy, true);
+    MUST_OK(world_bump(&world, store, 0, 2));
+    rows = world_rows(&world, store, 0, 2);
+    MUST_EQ(rows, 1);
+    MUST_OK(world_insert(&world, store, 0, 2, 4));
+    MUST_EQ(world.changes, 0); // same server, same timeline: nothing is lost
+    PQreset(world.admin);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+/* A wait for a standby that is cut short commits here and says so in a warning only. */
+static void commit_that_no_standby_has_is_unknown(void)
+{
+    struct world world;
+    struct insertion insertion;
+    struct store *store;
+
+    world_open(&world, "standby");
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    world_ask(&world, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    world_ask(&world, "SELECT pg_reload_conf()");
+    MUST_SOON(world_ask(&world, "SELECT count(*) FROM pg_settings WHERE setting = 'nobody'") == 1,
+              5000);
+    insertion_start(&insertion, store, 0, 1, 1);
+    while (!insertion.done) {
+        loop_turn(world.loop, true);
+        world_ask(&world, "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity"
+                          " WHERE wait_event = 'SyncRep' AND datname = current_database()");
+    }
+    world_ask(&world, "ALTER SYSTEM RESET synchronous_standby_names");
+    world_ask(&world, "SELECT pg_reload_conf()");
+    MUST_ERR(insertion.batch.result, ERR_OUTCOME_UNKNOWN);
+    MUST_EQ(world_table_rows(&world, 0), 1);
+    world_end(&world, store);
+    world_close(&world);
+}
+
+/* A case that fails in the middle must not leave the server waiting for a standby. */
+static void restore_server(void)
+{
+    struct fixture fixture;
+    PGconn *link;
+
+    fixture_open(&fixture, "restore");
+    link = PQconnectdb(fixture.pg_admin);
+    PQclear(PQexec(link, "ALTER SYSTEM RESET synchronous_standby_names"));
+    PQclear(PQexec(link, "SELECT pg_reload_conf()"));
+    PQfinish(link);
+    fixture_close(&fixture);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct must_case cases[] = {
+        MUST_CASE(database_that_is_away_refuses_and_comes_back),
+        MUST_CASE(database_without_connections_left_is_waited_for),
+        MUST_CASE(full_disk_refuses_whole_batches_and_is_reported),
+        MUST_CASE(commits_that_a_crash_could_lose_are_refused),
+        MUST_CASE(database_of_another_cluster_is_not_written_to),
+        MUST_CASE(idle_database_is_asked_for_its_clock),
+        MUST_CASE_WITHIN(server_that_was_killed_and_restarted_is_used_again, 120),
+        MUST_CASE(commit_that_no_standby_has_is_unknown),
+    };
+    int status;
+
+    fixture_need_servers(argv);
+    status = must_main(argc, argv, cases, ARRAY_COUNT(cases));
+    restore_server();
+    return status;
+}
