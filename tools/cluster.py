@@ -154,7 +154,7 @@ class Cluster:
     """Servers, brokers and a receiver in one scratch folder. Use as a context manager."""
 
     def __init__(self, build="dev", shards=32, databases=1, broker_options=()):
-        self.bin = ROOT / "build" / build / "bin"
+        self.bin = ROOT / "build" / build / "bin"  # `build`: a preset, or a build folder's path
         self.shards = shards
         self.databases = databases
         self.broker_options = list(broker_options)
