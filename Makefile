@@ -60,6 +60,7 @@ check:
 # By hand: hours are not needed, but many minutes are.
 check-long: check lint analyze test asan tsan
 	tools/sim 2000
+	tools/mutants
 	tools/fuzz 600
 
 clean:

@@ -241,6 +241,10 @@ static void commit_change(struct check *check, struct check_task *task, const st
         sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u was given back after its start",
                  check_name(task).text, op->attempt);
     }
+    if (op->set_counts && op->task.due_ms < task->due_ms) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: a retry went before the due time that holds",
+                 check_name(task).text);
+    }
     task->attempt = op->attempt;
     if (op->set_counts) {
         task->due_ms = op->task.due_ms;
