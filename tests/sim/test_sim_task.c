@@ -155,7 +155,7 @@ static void attempts_without_an_answer_are_repeated_and_given_up(void)
     sim = story_open(&options);
     task = story_create(sim, 1, 0);
     story_wait_end(sim, &task);
-    MUST_EQ(check_start_count(sim->check, 1, task.id), 5); // unknowns_max of the queue is 4.
+    MUST_EQ(check_start_count(sim->check, 1, task.id), 4); // unknowns_max of the queue.
     story_close(sim);
 }
 
