@@ -43,7 +43,24 @@ void dispatch_ready(struct broker *broker, struct entry *entry)
     list_add(&entry_queue(broker, entry)->ready, &entry->ready);
 }
 
-/* Hand a claimed task out, unless it is too late for that by its own claim. */
+/* Offer an attempt to the outbound. After a refusal the queue's others need not ask for a while. */
+static bool offer(struct broker *broker, const struct entry *entry)
+{
+    struct outbound *outbound = broker->env.outbound;
+    struct queue_state *queue = entry_queue(broker, entry);
+
+    if (broker->now.boot < queue->full_until) {
+        return false;
+    }
+    if (outbound->start(outbound, &entry->body.flight->attempt) == 0) {
+        return true;
+    }
+    queue->full_until = broker->now.boot + NO_ROOM_MS * US_PER_MS;
+    return false;
+}
+
+/* Hand a claimed task out, unless it is too late for that by its own claim. Without room at the
+ * target it stays claimed, and is given back only when start_by has passed. */
 static void start(struct shard *shard, struct entry *entry)
 {
     struct broker *broker = shard->broker;
@@ -54,15 +71,13 @@ static void start(struct shard *shard, struct entry *entry)
         claim_withdraw(shard, entry);
         return;
     }
+    if (!offer(broker, entry)) {
+        entry_wake_at(shard, entry, lower_ms(broker, shard->database) + NO_ROOM_MS);
+        return;
+    }
     entry_move(entry, ENTRY_RUNNING);
     flight->is_started = true;
     tell(broker, "start", shard, entry->seq, flight->attempt.attempt, flight->attempt.start_by_ms);
-    if (broker->env.outbound->start(broker->env.outbound, &flight->attempt) != 0) {
-        flight->is_ended = true;
-        flight->attempt.outcome = OUTCOME_NOT_STARTED;
-        claim_settle(shard, entry);
-        return;
-    }
     count_start(broker, &flight->attempt);
 }
 

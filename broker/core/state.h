@@ -51,6 +51,9 @@
 /* A withdrawn attempt is offered again after this long. */
 #define WITHDRAWN_MS 50
 
+/* A claimed attempt that its target had no room for is offered again after this long. */
+#define NO_ROOM_MS 10
+
 /* A shard that is released waits this long for its writes in flight. */
 #define DRAIN_US (2 * US_PER_S)
 
@@ -150,10 +153,11 @@ struct flight {
 
 struct queue_state {
     struct queue queue;
-    bool is_known;     /* read from home; else only its number is known, and its tasks wait */
-    uint16_t index;    /* in broker.queues */
-    uint32_t flights;  /* claimed or running */
-    struct list ready; /* entries, first come first served */
+    bool is_known;      /* read from home; else only its number is known, and its tasks wait */
+    uint16_t index;     /* in broker.queues */
+    uint32_t flights;   /* claimed or running */
+    boot_us full_until; /* its target had no room: nothing is offered before */
+    struct list ready;  /* entries, first come first served */
 };
 
 /* Life of a shard; the table is in shard.c. */

@@ -32,6 +32,8 @@ struct rig {
     size_t seen_count;
     size_t answered;
     size_t reports;
+    size_t refusals; /* starts while is_full */
+    bool is_full;
     int64_t generation;
     struct member self;
 };
@@ -49,6 +51,10 @@ static int rig_start(struct outbound *outbound, struct attempt *attempt)
     struct rig *rig = CONTAINER_OF(outbound, struct rig, outbound);
 
     REQUIRE(rig->seen_count < ATTEMPTS_MAX);
+    if (rig->is_full) {
+        rig->refusals++;
+        return ERR_FULL;
+    }
     rig->running[rig->seen_count] = attempt;
     rig->seen[rig->seen_count] = *attempt;
     rig->seen_at[rig->seen_count] = ms_floor(rig->now.database[0].lower_us);
@@ -298,6 +304,39 @@ Test(broker, claims_a_task_as_early_as_commits_are_slow_when_it_comes_due)
     rig_pass(&rig, 36);
     cr_assert_eq(rig.seen_count, 1);
     cr_assert_eq(rig.seen_at[0], far.task.due_ms);
+    rig_close(&rig);
+}
+
+Test(broker, a_task_without_room_at_its_target_stays_claimed_until_start_by)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call calls[3];
+
+    rig_open(&rig);
+    rig.is_full = true;
+    for (uint16_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        calls[i] = create_call(&rig, i, rig_time(&rig));
+        ask(&rig, &calls[i]);
+    }
+    rig_pass(&rig, 500);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.unclaims, 0, "no write for want of room");
+    cr_assert_leq(rig.refusals, 52, "one of the queue asks, every 10 ms");
+    rig.is_full = false;
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig.seen_count, ARRAY_COUNT(calls));
+    cr_assert_eq(rig.seen[2].attempt, 1);
+    rig.is_full = true;
+    calls[0] = create_call(&rig, 0, rig_time(&rig));
+    ask(&rig, &calls[0]);
+    rig_pass(&rig, 1100);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.unclaims, 1);
+    rig.is_full = false;
+    rig_pass(&rig, 100);
+    cr_assert_eq(rig.seen_count, ARRAY_COUNT(calls) + 1);
+    cr_assert_eq(rig.seen[3].attempt, 2);
     rig_close(&rig);
 }
 
