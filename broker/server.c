@@ -139,6 +139,7 @@ static int open_store(struct server *server)
     options.databases = databases;
     options.database_count = server->database_count;
     options.shard_count = server->found.cluster.shard_count;
+    options.database_of = server->found.cluster.database_of;
     options.cluster_id = server->found.cluster.id;
     options.instance = server->instance;
     options.unwritable_ms = server->found.session_timeout_ms;

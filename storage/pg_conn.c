@@ -4,6 +4,8 @@
  */
 #include "storage/pg_conn.h"
 
+#include "storage/pg_conninfo.h"
+
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
@@ -99,49 +101,7 @@ static struct pg_expect expect_take(struct pg_conn *conn)
     return expect;
 }
 
-/* --- parameters and commands ------------------------------------------------------------------ */
-
-void pg_params_init(struct pg_params *params)
-{
-    params->count = 0;
-    params->failed = false;
-}
-
-static void add_value(struct pg_params *params, const void *value, size_t len)
-{
-    REQUIRE(params->count < PG_PARAM_COUNT_MAX);
-    params->values[params->count] = value;
-    params->lengths[params->count] = (int)len;
-    params->count++;
-}
-
-void pg_params_add_i32(struct pg_params *params, int32_t value)
-{
-    pg_put_i32(params->small[params->count], value);
-    add_value(params, params->small[params->count], 4);
-}
-
-void pg_params_add_i64(struct pg_params *params, int64_t value)
-{
-    pg_put_i64(params->small[params->count], value);
-    add_value(params, params->small[params->count], 8);
-}
-
-void pg_params_add_bytes(struct pg_params *params, struct slice bytes)
-{
-    // A null pointer would mean a null value.
-    add_value(params, bytes.len == 0 ? (const void *)"" : bytes.data, bytes.len);
-}
-
-void pg_params_add_array(struct pg_params *params, struct pg_array *array)
-{
-    struct slice value = {NULL, 0};
-
-    if (pg_array_value(array, &value) != 0) {
-        params->failed = true;
-    }
-    pg_params_add_bytes(params, value);
-}
+/* --- commands --------------------------------------------------------------------------------- */
 
 static void prepare(struct pg_conn *conn, enum pg_stmt stmt, uint32_t shard, const char *name)
 {
@@ -480,11 +440,11 @@ static void on_task(void *ctx)
 {
     struct pg_conn *conn = ctx;
 
-    if (conn->state == PG_CONN_CLOSED) {
+    if (conn->state != PG_CONN_CLOSED) {
+        pump(conn);
+    } else if (conn->hosts.pending == 0) {
         conn->options.on_closed(conn->options.ctx, conn);
-        return;
     }
-    pump(conn);
 }
 
 static void on_ready(struct loop_fd *watcher, unsigned ready, void *ctx)
@@ -615,65 +575,72 @@ static void watch(struct pg_conn *conn, unsigned interest)
     loop_fd_set(&conn->watcher, interest);
 }
 
-#define CONNINFO_COUNT_MAX 64
-
-/* Keywords of a conninfo with ours added; false if it cannot be parsed. */
-struct conninfo {
-    PQconninfoOption *parsed;
-    const char *keywords[CONNINFO_COUNT_MAX];
-    const char *values[CONNINFO_COUNT_MAX];
-    size_t count;
-};
-
-static void conninfo_add(struct conninfo *info, const char *keyword, const char *value)
+/* Connect; the hosts' addresses are known, or libpq needs none (NULL). */
+static void connect_to(struct pg_conn *conn, const char *hostaddr)
 {
-    REQUIRE(info->count < CONNINFO_COUNT_MAX - 1);
-    info->keywords[info->count] = keyword;
-    info->values[info->count] = value;
-    info->count++;
-}
+    struct pg_conninfo info;
 
-static bool conninfo_parse(struct conninfo *info, const struct pg_conn_options *options)
-{
-    bool names_target = false;
-
-    info->count = 0;
-    info->parsed = PQconninfoParse(options->conninfo, NULL);
-    if (info->parsed == NULL) {
-        return false;
-    }
-    for (const PQconninfoOption *o = info->parsed; o->keyword != NULL; o++) {
-        if (o->val != NULL) {
-            names_target = names_target || strcmp(o->keyword, "target_session_attrs") == 0;
-            conninfo_add(info, o->keyword, o->val);
+    if (pg_conninfo_parse(&info, conn->options.conninfo)) {
+        if (pg_conninfo_find(&info, "target_session_attrs") == NULL) {
+            pg_conninfo_add(&info, "target_session_attrs", "read-write");
         }
-    }
-    if (!names_target) {
-        conninfo_add(info, "target_session_attrs", "read-write");
-    }
-    // The last of several wins.
-    conninfo_add(info, "application_name", options->name);
-    conninfo_add(info, "client_encoding", "UTF8");
-    info->keywords[info->count] = NULL;
-    info->values[info->count] = NULL;
-    return true;
-}
-
-static void connect_start(struct pg_conn *conn)
-{
-    struct conninfo info;
-
-    if (conninfo_parse(&info, &conn->options)) {
+        if (hostaddr != NULL) {
+            pg_conninfo_add(&info, "hostaddr", hostaddr);
+        }
+        pg_conninfo_add(&info, "application_name", conn->options.name);
+        pg_conninfo_add(&info, "client_encoding", "UTF8");
         conn->link = PQconnectStartParams(info.keywords, info.values, 0);
-        PQconninfoFree(info.parsed);
+        pg_conninfo_free(&info);
     }
     conn->state = PG_CONN_CONNECTING;
     if (conn->link == NULL || PQstatus(conn->link) == CONNECTION_BAD) {
         lose(conn, conn->link == NULL ? "out of memory" : PQerrorMessage(conn->link));
         return;
     }
-    loop_timer_start_in(&conn->timer, conn->options.connect_ms);
     watch(conn, LOOP_WRITE);
+}
+
+static void on_resolved(struct pg_hosts *hosts, int err, void *ctx)
+{
+    struct pg_conn *conn = ctx;
+
+    if (conn->state == PG_CONN_CLOSED) {
+        loop_post(conn->options.loop, &conn->task);
+    } else if (conn->state == PG_CONN_RESOLVING && err != 0) {
+        lose(conn, "its host has no address");
+    } else if (conn->state == PG_CONN_RESOLVING) {
+        connect_to(conn, hosts->hostaddr);
+    }
+}
+
+static void connect_start(struct pg_conn *conn)
+{
+    struct pg_conninfo info;
+    const char *host;
+    bool started = false;
+    int err = 0;
+
+    loop_timer_start_in(&conn->timer, conn->options.connect_ms);
+    conn->state = PG_CONN_RESOLVING;
+    if (conn->hosts.pending > 0) {
+        // A look-up that was too slow is still there; its end is not for this try.
+        lose(conn, "its host's name is still being looked up");
+        return;
+    }
+    if (!pg_conninfo_parse(&info, conn->options.conninfo)) {
+        lose(conn, "out of memory");
+        return;
+    }
+    host = pg_conninfo_find(&info, "host");
+    if (host != NULL && pg_conninfo_find(&info, "hostaddr") == NULL) {
+        err = pg_hosts_find(&conn->hosts, host, &started);
+    }
+    pg_conninfo_free(&info);
+    if (err != 0) {
+        lose(conn, "its host's name cannot be looked up");
+    } else if (!started) {
+        connect_to(conn, NULL);
+    }
 }
 
 static void on_timer(struct loop_timer *timer, void *ctx)
@@ -684,6 +651,10 @@ static void on_timer(struct loop_timer *timer, void *ctx)
     switch (conn->state) {
     case PG_CONN_WAITING:
         connect_start(conn);
+        break;
+    case PG_CONN_RESOLVING:
+        pg_hosts_cancel(&conn->hosts);
+        lose(conn, "no address within the time limit");
         break;
     case PG_CONN_CONNECTING:
     case PG_CONN_GREETING:
@@ -733,20 +704,21 @@ static void on_expiry(struct loop_timer *timer, void *ctx)
 
 int pg_conn_open(struct pg_conn *conn, const struct pg_conn_options *options)
 {
-    struct conninfo info;
+    struct pg_conninfo info;
 
     memset(conn, 0, sizeof(*conn));
     conn->options = *options;
-    if (!conninfo_parse(&info, options)) {
+    if (!pg_conninfo_parse(&info, options->conninfo)) {
         return ERR_INVALID;
     }
-    PQconninfoFree(info.parsed);
+    pg_conninfo_free(&info);
     conn->prepared = mem_new(PREPARED_BITS / 8, 1);
     if (conn->prepared == NULL) {
         return ERR_NO_MEMORY;
     }
     list_init(&conn->waiting);
     list_init(&conn->flight);
+    pg_hosts_init(&conn->hosts, options->resolver, on_resolved, conn);
     loop_timer_init(&conn->timer, options->loop, on_timer, conn);
     loop_timer_init(&conn->expiry, options->loop, on_expiry, conn);
     loop_task_init(&conn->task, on_task, conn);
@@ -758,6 +730,7 @@ int pg_conn_open(struct pg_conn *conn, const struct pg_conn_options *options)
 void pg_conn_close(struct pg_conn *conn)
 {
     REQUIRE(pg_conn_load(conn) == 0 && conn->state != PG_CONN_CLOSED);
+    pg_hosts_cancel(&conn->hosts);
     drop_link(conn);
     conn->state = PG_CONN_CLOSED;
     loop_timer_stop(&conn->timer);

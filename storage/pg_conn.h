@@ -5,14 +5,15 @@
  * closes its socket when a job's own deadline passes. It knows what a lost connection means for a
  * job (it was or was not sent), not what the job is about.
  *
- *   WAITING ──timer──▶ CONNECTING ──▶ GREETING ──▶ READY
- *      ▲                   │              │          │
- *      └───── back-off ────┴──────────────┴──────────┘   lost, deadline, refused
+ *   WAITING ──timer──▶ RESOLVING ──▶ CONNECTING ──▶ GREETING ──▶ READY
+ *      ▲                   │              │              │          │
+ *      └───── back-off ────┴──────────────┴──────────────┴──────────┘   lost, deadline, refused
  */
 #ifndef FOLIOT_STORAGE_PG_CONN_H
 #define FOLIOT_STORAGE_PG_CONN_H
 
 #include "storage/pg_array.h"
+#include "storage/pg_host.h"
 #include "storage/pg_stmt.h"
 
 #include "lib/io/loop.h"
@@ -58,10 +59,11 @@ struct pg_hello {
 
 struct pg_conn_options {
     struct loop *loop;
-    const char *conninfo;   /* kept */
-    const char *cluster_id; /* kept: what the database must say */
-    const char *settings;   /* kept: SQL expression list of set_config calls, or "" */
-    char name[64];          /* application_name */
+    struct resolver *resolver; /* kept */
+    const char *conninfo;      /* kept */
+    const char *cluster_id;    /* kept: what the database must say */
+    const char *settings;      /* kept: SQL expression list of set_config calls, or "" */
+    char name[64];             /* application_name */
     span_ms connect_ms;
     span_ms command_ms;
     uint32_t in_flight_max; /* jobs sent at a time */
@@ -77,6 +79,7 @@ struct pg_conn_options {
 
 enum pg_conn_state {
     PG_CONN_WAITING = 1,
+    PG_CONN_RESOLVING,
     PG_CONN_CONNECTING,
     PG_CONN_GREETING,
     PG_CONN_READY,
@@ -93,6 +96,7 @@ struct pg_expect;
 struct pg_conn {
     struct pg_conn_options options;
     enum pg_conn_state state;
+    struct pg_hosts hosts;
     PGconn *link;
     struct loop_fd watcher;
     struct loop_timer timer;  /* back-off, connect deadline, or deadline of the oldest job */

@@ -65,6 +65,7 @@ struct store_pg {
     char *instance;
     uint8_t *database_of;
     struct pg_database *databases;
+    struct resolver *resolver;
     struct loop_timer timer;
     uint32_t outstanding; /* requests and searches that are not over */
     uint32_t open_count;  /* connections that are not closed */
@@ -236,6 +237,9 @@ static void store_free(struct store_pg *store)
 {
     for (uint32_t i = 0; i < store->options.database_count; i++) {
         database_free(&store->databases[i]);
+    }
+    if (store->resolver != NULL) {
+        resolver_close(store->resolver);
     }
     mem_free(store->databases);
     mem_free(store->database_of);
@@ -456,6 +460,7 @@ static struct pg_conn_options conn_options(struct pg_database *database)
     const struct store_pg *store = database->store;
     struct pg_conn_options options = {
         .loop = store->options.loop,
+        .resolver = store->resolver,
         .conninfo = database->conninfo,
         .cluster_id = store->cluster_id,
         .connect_ms = store->options.connect_ms,
@@ -560,6 +565,7 @@ static int open_database(struct store_pg *store, uint32_t index)
 static struct store_pg *store_new(const struct store_pg_options *options)
 {
     struct store_pg *store = mem_new(1, sizeof(*store));
+    struct resolver_options resolving;
 
     if (store == NULL) {
         return NULL;
@@ -578,7 +584,9 @@ static struct store_pg *store_new(const struct store_pg_options *options)
     store->cluster_id = mem_copy(options->cluster_id, strlen(options->cluster_id));
     store->instance = mem_copy(options->instance, strlen(options->instance));
     loop_timer_init(&store->timer, options->loop, on_timer, store);
-    if (store->databases == NULL || store->database_of == NULL || store->cluster_id == NULL ||
+    resolver_options_init(&resolving);
+    if (resolver_open(options->loop, &resolving, &store->resolver) != 0 ||
+        store->databases == NULL || store->database_of == NULL || store->cluster_id == NULL ||
         store->instance == NULL) {
         store->options.database_count = 0;
         store_free(store);

@@ -7,31 +7,18 @@
  *
  *   tools/servers run --zk 0 -- build/release/tests/bench/bench_store [seconds per row]
  */
-#include "lib/base/buf.h"
+#include "tests/bench/bench_store.h"
+
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/base/prng.h"
-#include "lib/io/clock.h"
-#include "lib/io/loop.h"
-#include "lib/model/task.h"
 #include "storage/pg_array.h"
-#include "storage/pg_migrate.h"
-#include "storage/store_pg.h"
-#include "tests/lib/fixture.h"
 #include "tests/lib/must.h"
 
-#include <inttypes.h>
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#define TASK_COUNT    500 /* K: tasks of one transaction */
-#define TABLE_COUNT   128
-#define PAYLOAD_LEN   100
-#define KEPT_COUNT    100000 /* tasks that are there before the measurement starts */
 #define COLUMN_COUNT  6
 #define SQL_BYTES_MAX 4096
 
@@ -51,7 +38,11 @@ struct variant {
     bool no_fence;
     bool claim_per_task;
     bool one_statement; /* PARENT: one insert and one delete for all shards of a commit */
+    bool few_tables;    /* FEW_COUNT tables with more in them, so that an index has some depth */
 };
+
+#define FEW_COUNT      4
+#define FEW_KEPT_COUNT 400000
 
 #define BUCKET     "(due_ms >> 16)"
 #define BUCKET_SEQ "(due_ms >> 16), seq"
@@ -60,13 +51,7 @@ static const struct variant variants[] = {
     {.name = "tables, bucket + id, 10 per commit",
      .tables_per_commit = 10,
      .due_index = BUCKET_SEQ},
-    {.name = "  index on bucket alone", .tables_per_commit = 10, .due_index = BUCKET},
-    {.name = "  index on exact due", .tables_per_commit = 10, .due_index = "due_ms, seq"},
     {.name = "  no due index", .tables_per_commit = 10},
-    {.name = "  random ids, exact due",
-     .tables_per_commit = 10,
-     .due_index = "due_ms, seq",
-     .random_ids = true},
     {.name = "  without fence", .tables_per_commit = 10, .due_index = BUCKET_SEQ, .no_fence = true},
     {.name = "  a claim row per task",
      .tables_per_commit = 10,
@@ -94,18 +79,28 @@ static const struct variant variants[] = {
     {.name = "near table without index, delete by ctid",
      .layout = LAYOUT_NEAR,
      .tables_per_commit = 10},
-};
-
-/* What is measured: tasks that went through, and the processor time that they took. */
-struct figures {
-    double wall_s;
-    double server_s;
-    double client_s;
-    int64_t tasks;
+    {.name = "4 tables, bucket + id, 4 per commit",
+     .tables_per_commit = 4,
+     .few_tables = true,
+     .due_index = BUCKET_SEQ},
+    {.name = "  index on bucket alone",
+     .tables_per_commit = 4,
+     .few_tables = true,
+     .due_index = BUCKET},
+    {.name = "  index on exact due",
+     .tables_per_commit = 4,
+     .few_tables = true,
+     .due_index = "due_ms, seq"},
+    {.name = "  random ids, exact due",
+     .tables_per_commit = 4,
+     .few_tables = true,
+     .due_index = "due_ms, seq",
+     .random_ids = true},
 };
 
 struct bench {
     PGconn *link;
+    PGconn *admin; /* asks for figures; link is in a pipeline */
     const struct variant *variant;
     struct prng prng;
     int64_t next_seq;
@@ -130,43 +125,19 @@ static void sql(PGconn *link, const char *text)
     PQclear(result);
 }
 
-/* Processor seconds of a process. */
-static double cpu_s(int pid)
+static int table_count(const struct variant *variant)
 {
-    char path[64];
-    char text[1024] = "";
-    char *fields;
-    unsigned long user = 0;
-    unsigned long system_time = 0;
-    FILE *file;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    file = fopen(path, "r");
-    MUST(file != NULL);
-    MUST(fgets(text, sizeof(text), file) != NULL);
-    (void)fclose(file);
-    fields = strrchr(text, ')');
-    MUST(fields != NULL);
-    for (int i = 0; i < 12; i++) {
-        fields = strchr(fields + 1, ' ');
-        MUST(fields != NULL);
-    }
-    user = strtoul(fields, &fields, 10);
-    system_time = strtoul(fields, NULL, 10);
-    return (double)(user + system_time) / (double)sysconf(_SC_CLK_TCK);
+    return variant->few_tables ? FEW_COUNT : TABLE_COUNT;
 }
 
-static double own_cpu_s(void)
+static int64_t kept_count(const struct variant *variant)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return variant->few_tables ? FEW_KEPT_COUNT : KEPT_COUNT;
 }
 
 static int table_of(const struct bench *bench, int64_t batch, int part)
 {
-    return (int)((batch * bench->variant->tables_per_commit + part) % TABLE_COUNT);
+    return (int)((batch * bench->variant->tables_per_commit + part) % table_count(bench->variant));
 }
 
 /* --- schema ----------------------------------------------------------------------------------- */
@@ -208,7 +179,7 @@ static void make_schema(struct bench *bench)
     if (layout == LAYOUT_ONE) {
         make_index(bench, "task");
     }
-    for (int i = 0; i < TABLE_COUNT && layout <= LAYOUT_PARENT; i++) {
+    for (int i = 0; i < table_count(bench->variant) && layout <= LAYOUT_PARENT; i++) {
         (void)snprintf(name, sizeof(name), "task_%04d", i);
         if (layout == LAYOUT_PARENT) {
             (void)snprintf(text, sizeof(text),
@@ -306,7 +277,7 @@ static void prepare_all(struct bench *bench)
     if (bench->variant->one_statement) {
         prepare_parent(bench);
     }
-    for (int i = 0; i < TABLE_COUNT; i++) {
+    for (int i = 0; i < table_count(bench->variant); i++) {
         prepare_table(bench, i);
     }
     prepare(bench, "claim", "INSERT INTO claim VALUES (1, $1, $2, $3)");
@@ -564,7 +535,6 @@ static struct figures measure(struct bench *bench, const struct variant *variant
 {
     struct figures figures = {0};
     int backend = PQbackendPID(bench->link);
-    boot_us start;
 
     bench->variant = variant;
     bench->next_seq = INT64_C(1) << 40;
@@ -573,190 +543,16 @@ static struct figures measure(struct bench *bench, const struct variant *variant
     make_schema(bench);
     prepare_all(bench);
     MUST(PQenterPipelineMode(bench->link) == 1);
-    while (bench->newest < KEPT_COUNT / TASK_COUNT) {
+    while (bench->newest < kept_count(variant) / TASK_COUNT) {
         cycle(bench, false);
     }
-    figures.server_s = -cpu_s(backend);
-    figures.client_s = -own_cpu_s();
-    start = clock_boot_us();
-    while (clock_boot_us() - start < (boot_us)(bench->seconds * 1e6)) {
+    figures_begin(&figures, backend, bench->admin);
+    while (figures_elapsed_s(&figures) < bench->seconds) {
         cycle(bench, true);
         figures.tasks += TASK_COUNT;
     }
-    figures.wall_s = (double)(clock_boot_us() - start) / 1e6;
-    figures.server_s += cpu_s(backend);
-    figures.client_s += own_cpu_s();
+    figures_end(&figures, backend, bench->admin);
     MUST(PQexitPipelineMode(bench->link) == 1);
-    return figures;
-}
-
-/* --- the store -------------------------------------------------------------------------------- */
-
-struct store_bench {
-    struct world_clock {
-        bool done;
-    } flag;
-    struct loop *loop;
-    struct store *store;
-    struct store_op *ops;
-    struct store_batch batch;
-};
-
-static void on_batch(struct store_batch *batch)
-{
-    *(bool *)batch->owner = true;
-}
-
-static void on_bump(struct store_bump *bump)
-{
-    *(bool *)bump->owner = true;
-}
-
-static void on_close(void *ctx)
-{
-    *(bool *)ctx = true;
-}
-
-static void until(struct loop *loop, const bool *done)
-{
-    while (!*done) {
-        loop_turn(loop, true);
-    }
-}
-
-/* The operations of one cycle of K tasks, as the core would give them. */
-static size_t fill_ops(struct store_op *ops, int64_t batch, bool with_old)
-{
-    static const uint8_t payload[PAYLOAD_LEN] = "payload";
-    size_t n = 0;
-
-    for (int64_t i = 0; i < TASK_COUNT; i++) {
-        uint32_t shard = (uint32_t)((batch * 10 + i / (TASK_COUNT / 10)) % TABLE_COUNT);
-        uint32_t old = (uint32_t)(((batch - 200) * 10 + i / (TASK_COUNT / 10)) % TABLE_COUNT);
-
-        ops[n++] = (struct store_op){
-            .kind = STORE_INSERT,
-            .shard = shard,
-            .epoch = 1,
-            .task = {.id = {.seq = task_seq(1, batch * TASK_COUNT + i + 1),
-                            .slot = (uint16_t)shard},
-                     .queue = 1,
-                     .due_ms = (batch * 7919 + i * 104729) % 3600000,
-                     .payload = {payload, PAYLOAD_LEN}},
-        };
-        if (!with_old) {
-            continue;
-        }
-        ops[n] = ops[n - 1];
-        ops[n].kind = STORE_CLAIM;
-        ops[n].attempt = 1;
-        n++;
-        ops[n++] = (struct store_op){
-            .kind = STORE_DELETE,
-            .shard = old,
-            .epoch = 1,
-            .task = {.id = {.seq = task_seq(1, (batch - 200) * TASK_COUNT + i + 1),
-                            .slot = (uint16_t)old}},
-        };
-    }
-    return n;
-}
-
-static void write_cycle(struct store_bench *bench, int64_t batch, bool with_old)
-{
-    struct claim_row old = {.writer = 1, .seq = batch - 200};
-    bool done = false;
-
-    bench->batch = (struct store_batch){
-        .ops = bench->ops,
-        .op_count = fill_ops(bench->ops, batch, with_old),
-        .claim_row = {.writer = 1, .seq = batch + 1000},
-        .drop_rows = &old,
-        .drop_count = with_old,
-        .cb = on_batch,
-        .owner = &done,
-    };
-    old.seq += 1000;
-    MUST_OK(bench->store->write(bench->store, &bench->batch));
-    until(bench->loop, &done);
-    MUST_OK(bench->batch.result);
-    for (size_t i = 0; i < bench->batch.op_count; i++) {
-        MUST_OK(bench->ops[i].result);
-    }
-}
-
-static void open_store(struct store_bench *bench, const struct fixture *fixture)
-{
-    struct store_pg_database database = {"db0", fixture->pg_conninfo};
-    struct store_pg_options options;
-    struct pg_migrate_options migrate = {
-        .conninfo = fixture->pg_conninfo, .cluster_id = fixture->name, .shard_count = TABLE_COUNT};
-    char errmsg[512];
-
-    if (pg_migrate(&migrate, errmsg, sizeof(errmsg)) != 0) {
-        must_fail(MUST_HERE, "%s", errmsg);
-    }
-    MUST_OK(loop_open(&bench->loop));
-    store_pg_options_init(&options);
-    options.loop = bench->loop;
-    options.databases = &database;
-    options.database_count = 1;
-    options.shard_count = TABLE_COUNT;
-    options.cluster_id = fixture->name;
-    options.instance = "bench";
-    options.command_ms = 60000;
-    MUST_OK(store_pg_open(&options, &bench->store, errmsg, sizeof(errmsg)));
-    for (uint32_t shard = 0; shard < TABLE_COUNT; shard++) {
-        bool done = false;
-        struct store_bump bump = {.shard = shard, .epoch = 1, .cb = on_bump, .owner = &done};
-
-        MUST_OK(bench->store->bump(bench->store, &bump));
-        until(bench->loop, &done);
-        MUST_OK(bump.result);
-    }
-}
-
-static int writer_backend(const struct fixture *fixture)
-{
-    PGconn *link = PQconnectdb(fixture->pg_admin);
-    PGresult *result = PQexec(link, "SELECT pid FROM pg_stat_activity"
-                                    " WHERE application_name = 'foliot/bench/0'");
-    int pid = PQntuples(result) == 1 ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
-
-    PQclear(result);
-    PQfinish(link);
-    MUST(pid > 0);
-    return pid;
-}
-
-static struct figures measure_store(const struct fixture *fixture, double seconds)
-{
-    struct store_bench bench = {.ops = mem_new(3 * (size_t)TASK_COUNT, sizeof(struct store_op))};
-    struct figures figures = {0};
-    bool closed = false;
-    int64_t batch = 1000;
-    int backend;
-    boot_us start;
-
-    open_store(&bench, fixture);
-    for (int i = 0; i < 200; i++) {
-        write_cycle(&bench, batch++, false);
-    }
-    backend = writer_backend(fixture);
-    figures.server_s = -cpu_s(backend);
-    figures.client_s = -own_cpu_s();
-    start = clock_boot_us();
-    while (clock_boot_us() - start < (boot_us)(seconds * 1e6)) {
-        write_cycle(&bench, batch++, true);
-        figures.tasks += TASK_COUNT;
-    }
-    figures.wall_s = (double)(clock_boot_us() - start) / 1e6;
-    figures.server_s += cpu_s(backend);
-    figures.client_s += own_cpu_s();
-    bench.store->close(bench.store, on_close, &closed);
-    until(bench.loop, &closed);
-    loop_close(bench.loop);
-    mem_free(bench.ops);
     return figures;
 }
 
@@ -768,23 +564,41 @@ static void print_row(const char *name, const struct figures *f, const struct fi
     double server_us = f->server_s * 1e6 / (double)f->tasks;
     double base_us = base->server_s * 1e6 / (double)base->tasks;
 
-    (void)printf("| %-42s | %9.0f | %6.2f | %8.2f | %8.2f | %6.2f |\n", name, rate,
-                 rate / ((double)base->tasks / base->wall_s), server_us,
-                 f->client_s * 1e6 / (double)f->tasks, server_us / base_us);
+    (void)printf("| %-42s | %8.0f | %5.2f | %6.2f | %5.2f | %6.2f | %5.0f |\n", name, rate,
+                 rate / ((double)base->tasks / base->wall_s), server_us, server_us / base_us,
+                 f->client_s * 1e6 / (double)f->tasks, (double)f->wal_bytes / (double)f->tasks);
     (void)fflush(stdout);
+}
+
+static void print_variants(struct bench *bench, const struct fixture *fixture)
+{
+    struct figures base = {0};
+    struct figures figures;
+
+    (void)printf("| %-42s | %8s | %5s | %6s | %5s | %6s | %5s |\n",
+                 "one cycle = insert, claim, delete; K = 500", "cycles/s", "ratio", "srv us",
+                 "ratio", "cli us", "WAL B");
+    (void)printf("|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < ARRAY_COUNT(variants); i++) {
+        figures = measure(bench, &variants[i]);
+        base = i == 0 ? figures : base;
+        print_row(variants[i].name, &figures, &base);
+    }
+    sql(bench->link, "DROP SCHEMA b CASCADE");
+    figures = bench_store_itself(fixture, 10, bench->seconds);
+    print_row("the store itself, 10 tables per commit", &figures, &base);
 }
 
 int main(int argc, char **argv)
 {
     struct bench bench = {.seconds = argc > 1 ? strtod(argv[1], NULL) : 3};
     struct fixture fixture;
-    struct figures base = {0};
-    struct figures figures;
 
     fixture_need_servers(argv);
     fixture_open(&fixture, "bench");
     bench.link = PQconnectdb(fixture.pg_admin);
-    bench.ring = KEPT_COUNT / TASK_COUNT + 1;
+    bench.admin = PQconnectdb(fixture.pg_admin);
+    bench.ring = FEW_KEPT_COUNT / TASK_COUNT + 1;
     bench.seqs = mem_new(bench.ring * TASK_COUNT, sizeof(*bench.seqs));
     bench.ctids = mem_new(bench.ring * TASK_COUNT, sizeof(*bench.ctids));
     prng_init(&bench.prng, 1);
@@ -792,18 +606,9 @@ int main(int argc, char **argv)
         pg_array_init(&bench.columns[i], 1 << 20);
     }
     sql(bench.link, "SET client_min_messages = warning; SET synchronous_commit = on");
-    (void)printf("| %-42s | %9s | %6s | %8s | %8s | %6s |\n",
-                 "one cycle = insert, claim, delete; K = 500", "cycles/s", "ratio", "server",
-                 "client", "ratio");
-    (void)printf("|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < ARRAY_COUNT(variants); i++) {
-        figures = measure(&bench, &variants[i]);
-        base = i == 0 ? figures : base;
-        print_row(variants[i].name, &figures, &base);
-    }
-    figures = measure_store(&fixture, bench.seconds);
-    print_row("the store itself, 10 tables per commit", &figures, &base);
+    print_variants(&bench, &fixture);
     PQfinish(bench.link);
+    PQfinish(bench.admin);
     for (int i = 0; i < COLUMN_COUNT; i++) {
         pg_array_fini(&bench.columns[i]);
     }

@@ -80,8 +80,8 @@ struct store *world_store(struct world *world, bool behind_proxy)
     char conninfo[512];
     char errmsg[512];
 
-    (void)snprintf(conninfo, sizeof(conninfo), "%s sslmode=disable gssencmode=disable",
-                   world->fixture.pg_conninfo);
+    (void)snprintf(conninfo, sizeof(conninfo), "%s sslmode=disable gssencmode=disable %s",
+                   world->fixture.pg_conninfo, world->extra == NULL ? "" : world->extra);
     if (behind_proxy) {
         (void)snprintf(conninfo + strlen(conninfo), sizeof(conninfo) - strlen(conninfo), " port=%u",
                        pg_proxy_port(world->proxy));

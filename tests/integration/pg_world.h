@@ -30,6 +30,7 @@ struct world {
     unsigned changes;
     unsigned clocks;
     char last_log[512];
+    const char *extra; /* appended to the conninfo of the next store; NULL: nothing */
 };
 
 /* Fresh database, migrated; the loop and the proxy. */

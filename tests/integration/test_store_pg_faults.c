@@ -151,6 +151,31 @@ static void database_of_another_cluster_is_not_written_to(void)
     world_close(&world);
 }
 
+static void names_of_hosts_are_looked_up_beside_the_loop(void)
+{
+    struct world world;
+    struct store *store;
+
+    world_open(&world, "names");
+    world.extra = "host=localhost,127.0.0.1 port=1,1";
+    store = world_store(&world, false);
+    until_log(&world, "refused");
+    world_end(&world, store);
+    world.extra = "host=localhost";
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    world_end(&world, store);
+    world.extra = "host=no-such-host.invalid";
+    store = world_store(&world, false);
+    until_log(&world, "no address");
+    MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
+    world_end(&world, store);
+    // And closed in the middle of it.
+    store = world_store(&world, false);
+    world_end(&world, store);
+    world_close(&world);
+}
+
 static void idle_database_is_asked_for_its_clock(void)
 {
     struct world world;
@@ -255,6 +280,7 @@ int main(int argc, char **argv)
         MUST_CASE(full_disk_refuses_whole_batches_and_is_reported),
         MUST_CASE(commits_that_a_crash_could_lose_are_refused),
         MUST_CASE(database_of_another_cluster_is_not_written_to),
+        MUST_CASE(names_of_hosts_are_looked_up_beside_the_loop),
         MUST_CASE(idle_database_is_asked_for_its_clock),
         MUST_CASE_WITHIN(server_that_was_killed_and_restarted_is_used_again, 120),
         MUST_CASE(commit_that_no_standby_has_is_unknown),
