@@ -306,6 +306,13 @@ static int start(struct outbound *interface, struct attempt *attempt)
     return 0;
 }
 
+static void tell_owner(struct outbound *interface, const struct report *report)
+{
+    struct edge_outbound *o = CONTAINER_OF(interface, struct edge_outbound, interface);
+
+    o->options.on_report(o->options.ctx, report);
+}
+
 /* ---- life ---- */
 
 int outbound_open(const struct outbound_options *options, struct edge_outbound **out)
@@ -317,6 +324,7 @@ int outbound_open(const struct outbound_options *options, struct edge_outbound *
         return ERR_NO_MEMORY;
     }
     o->interface.start = start;
+    o->interface.report = tell_owner;
     o->options = *options;
     map_init(&o->routes, QUEUE_COUNT_MAX);
     list_init(&o->refused);

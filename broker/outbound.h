@@ -24,6 +24,8 @@ struct outbound_options {
     struct clock_bounds (*bounds_at)(void *ctx, uint32_t database, boot_us at_us);
     /* An attempt has ended; never called inside start. */
     void (*on_outcome)(void *ctx, struct attempt *attempt);
+    /* The shard of an attempt that has ended is another broker's: as outbound.report. */
+    void (*on_report)(void *ctx, const struct report *report);
     void *ctx;
 };
 

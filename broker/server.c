@@ -85,6 +85,15 @@ static void on_outcome(void *ctx, struct attempt *attempt)
     broker_on_outcome(server->broker, &server->now, attempt);
 }
 
+static void on_report(void *ctx, const struct report *report)
+{
+    struct server *server = ctx;
+
+    if (server->service != NULL) { // Else we are closing, and the owner waits for the deadline.
+        service_tell(server->service, report);
+    }
+}
+
 /* ---- opening ---- */
 
 static int open_rpc(struct server *server)
@@ -206,6 +215,7 @@ static int open_outbound(struct server *server)
         .queue_find = on_queue_find,
         .bounds_at = server_bounds_at,
         .on_outcome = on_outcome,
+        .on_report = on_report,
         .ctx = server,
     };
 

@@ -158,10 +158,18 @@ void server_on_signal(int number, void *ctx)
     }
 }
 
+/* Nothing is ours, nothing runs, and the outcomes of what ran are where they belong. */
+static bool is_released(const struct server *server)
+{
+    struct service_stats stats;
+
+    service_get_stats(server->service, &stats);
+    return stats.reports_waiting == 0 && broker_is_drained(server->broker);
+}
+
 void server_step_drain(struct server *server)
 {
-    if (server->phase == SERVER_DRAINING && server->rpc_is_drained &&
-        broker_is_drained(server->broker)) {
+    if (server->phase == SERVER_DRAINING && server->rpc_is_drained && is_released(server)) {
         SERVER_LOG(server, LOG_LEVEL_INFO, "drained", log_text("instance", server->instance));
         loop_timer_stop(&server->fuse);
         server_close(server);

@@ -9,6 +9,7 @@
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
 #include "lib/base/mem.h"
+#include "proto/codec_peer.h"
 #include "proto/route.h"
 
 #include <inttypes.h>
@@ -28,6 +29,7 @@ static const struct {
     {"/foliot.v1.QueueService/List", service_queue_list},
     {"/foliot.v1.QueueService/Update", service_queue_update},
     {"/foliot.v1.ClusterService/GetTopology", service_topology},
+    {PEER_REPORT_PATH, service_report},
 };
 
 _Static_assert(ARRAY_COUNT(METHODS) == SERVICE_METHOD_COUNT, "every method has a row");
@@ -49,6 +51,7 @@ int service_open(const struct service_options *options, struct service **out)
     }
     service->options = *options;
     buf_init(&service->scratch, RPC_MESSAGE_BYTES_MAX);
+    list_init(&service->tellings);
     err = peers_open(options->loop, options->resolver, options->name, &service->peers);
     if (err != 0) {
         mem_free(service);
@@ -96,6 +99,7 @@ void service_close(struct service *service, service_cb cb, void *ctx)
     service->cb = cb;
     service->ctx = ctx;
     loop_task_init(&service->closed, on_empty, service);
+    service_drop_reports(service);
     peers_close(service->peers, on_peers_closed, service);
 }
 
@@ -133,6 +137,12 @@ void service_get_stats(const struct service *service, struct service_stats *out)
         .owner_waits = service->owner_waits,
         .unknown = service->unknown_count,
         .tasks_waiting = service->task_count,
+        .reports_told = service->reports_told,
+        .reports_useless = service->reports_useless,
+        .reports_dropped = service->reports_dropped,
+        .reports_taken = service->reports_taken,
+        .reports_refused = service->reports_refused,
+        .reports_waiting = service->reports_waiting,
     };
 }
 

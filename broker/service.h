@@ -16,7 +16,7 @@ struct loop;
 struct resolver;
 struct service;
 
-#define SERVICE_METHOD_COUNT 10
+#define SERVICE_METHOD_COUNT 11
 
 /* How long a call waits for its shard to have an owner. source: DESIGN 6 */
 #define SERVICE_OWNER_WAIT_MS 1000
@@ -46,9 +46,23 @@ struct service_stats {
     uint64_t owner_waits;   /* times a call waited for an owner */
     uint64_t unknown;       /* answers OUTCOME_UNKNOWN */
     uint32_t tasks_waiting; /* gauge: tasks in calls that wait for their answer */
+    /* outcomes of attempts whose shard has moved */
+    uint64_t reports_told;    /* ours: the owner has taken it */
+    uint64_t reports_useless; /* ours: no longer the live claim, or nobody who knows the method */
+    uint64_t reports_dropped; /* ours: never told: too late, too many, or we close */
+    uint64_t reports_taken;   /* by us, of others */
+    uint64_t reports_refused; /* by us, of others */
+    uint32_t reports_waiting; /* gauge: ours, on their way */
 };
 
 void service_get_stats(const struct service *service, struct service_stats *out);
+
+/*
+ * Tell the owner of a shard how an attempt ended that we began. Best effort, in the background.
+ *
+ * shape: as outbound.report of the core; may be called inside any of the core's functions.
+ */
+void service_tell(struct service *service, const struct report *report);
 
 typedef void (*service_cb)(void *ctx);
 

@@ -28,6 +28,7 @@
 #define REASON_TASK_NOT_FOUND     "TASK_NOT_FOUND"
 #define REASON_TASK_GONE          "TASK_GONE"
 #define REASON_KEY_EXISTS         "KEY_EXISTS"
+#define REASON_CLAIM_NOT_LIVE     "CLAIM_NOT_LIVE"
 #define REASON_OVERLOADED         "OVERLOADED"
 #define REASON_TOO_MANY_CALLS     "LIMITS_CALLS"
 
@@ -45,6 +46,13 @@ struct service {
     uint64_t forward_count;
     uint64_t owner_waits;
     uint64_t unknown_count;
+    struct list tellings; /* struct telling: outcomes on their way, reports_waiting of them */
+    uint32_t reports_waiting;
+    uint64_t reports_told;
+    uint64_t reports_useless;
+    uint64_t reports_dropped;
+    uint64_t reports_taken;
+    uint64_t reports_refused;
     bool is_closing;
     service_cb cb;
     void *ctx;
@@ -107,6 +115,9 @@ void service_set_create(struct call *call, const struct create_request *create);
 /* Turn a wire time into the call's. shape: WHEN_NONE is at once for a create, and unset else. */
 void service_set_when(struct call *call, const struct when *when);
 
+/* Give up the outcomes that wait to be told. shape: is_closing. */
+void service_drop_reports(struct service *service);
+
 /* Handlers of the files; ctx is the service. */
 void service_create(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_get(struct rpc_call *rpc, struct slice request, void *ctx);
@@ -117,6 +128,7 @@ void service_queue_create(struct rpc_call *rpc, struct slice request, void *ctx)
 void service_queue_update(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_get(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_list(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_report(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_topology(struct rpc_call *rpc, struct slice request, void *ctx);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as a message of QueueService, ClusterService or Receiver, or as error details: what is
- * let through is within every limit, nothing leaks. The first byte chooses the message.
+ * Any bytes as a message of QueueService, ClusterService, Receiver or Peer, or as error details:
+ * what is let through is within every limit, nothing leaks. The first byte chooses the message.
  */
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "proto/codec_cluster.h"
+#include "proto/codec_peer.h"
 #include "proto/codec_queue.h"
 #include "proto/codec_receiver.h"
 #include "proto/message.h"
@@ -105,6 +106,18 @@ static void try_topology(struct slice bytes, struct arena *arena)
     }
 }
 
+static void try_report(struct slice bytes, struct arena *arena)
+{
+    struct peer_report report;
+    struct fault fault;
+
+    if (codec_read_report(bytes, arena, &report, &fault) == 0) {
+        REQUIRE(report.outcome >= DELIVERY_DONE && report.outcome <= DELIVERY_OBSOLETE);
+        REQUIRE(report.id.seq > 0 && report.id.slot < SLOT_COUNT && report.attempt > 0);
+        REQUIRE(report.error.len <= ERROR_TEXT_BYTES_MAX && report.retry_after_ms >= 0);
+    }
+}
+
 static void try_details(struct slice bytes, struct arena *arena UNUSED)
 {
     struct fault fault;
@@ -118,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const tries[])(struct slice, struct arena *) = {
         try_queue,         try_queue_requests, try_queue_replies, try_deliver,
-        try_deliver_reply, try_topology,       try_details,
+        try_deliver_reply, try_topology,       try_details,       try_report,
     };
     int64_t blocks = mem_block_count();
     struct arena arena;

@@ -12,6 +12,7 @@
 
 #include "lib/base/err.h"
 #include "lib/io/clock.h"
+#include "proto/codec_peer.h"
 #include "proto/route.h"
 
 #include <arpa/inet.h>
@@ -335,6 +336,53 @@ static void a_batch_tells_unknown_items_from_done_ones(void)
     close_scene(&scene);
 }
 
+/* What b answers to an outcome. */
+static enum rpc_status report(struct scene *scene, struct task_id id, struct fault *fault)
+{
+    const struct peer_report told = {.id = id, .attempt = 1, .outcome = DELIVERY_DONE};
+    enum rpc_status status;
+    struct answer answer;
+    struct buf bytes;
+
+    buf_init(&bytes, 4096);
+    MUST_OK(codec_write_report(&told, &bytes));
+    world_call(&scene->world, scene->direct, PEER_REPORT_PATH, buf_slice(&bytes), &answer);
+    status = answer.status;
+    *fault = answer.fault;
+    answer_fini(&answer);
+    buf_fini(&bytes);
+    return status;
+}
+
+static void an_outcome_of_no_live_claim_is_refused_and_harms_nothing(void)
+{
+    struct scene scene = {0};
+    struct create_request request;
+    struct create_reply reply;
+    struct answer answer;
+    struct fault fault;
+    char key[32];
+
+    open_scene(&scene, "report");
+    key_of(&scene, false, 0, key, sizeof(key));
+    request = keyed(key);
+    MUST_EQ(world_create(&scene.world, scene.a.address, &request, &reply, &fault), RPC_OK);
+    MUST_EQ(report(&scene, reply.id, &fault), RPC_UNAVAILABLE);
+    MUST_EQ_TEXT(fault.reason, "NOT_OWNER");
+    key_of(&scene, true, 0, key, sizeof(key));
+    request = keyed(key);
+    MUST_EQ(world_create(&scene.world, scene.a.address, &request, &reply, &fault), RPC_OK);
+    MUST_EQ(report(&scene, reply.id, &fault), RPC_NOT_FOUND);
+    MUST_EQ_TEXT(fault.reason, "CLAIM_NOT_LIVE");
+    reply.id.seq += 1000;
+    MUST_EQ(report(&scene, reply.id, &fault), RPC_NOT_FOUND);
+    MUST(b_has(&scene, key));
+    world_call(&scene.world, scene.direct, PEER_REPORT_PATH, slice_of("garbage"), &answer);
+    MUST_EQ(answer.status, RPC_INVALID_ARGUMENT);
+    answer_fini(&answer);
+    close_scene(&scene);
+}
+
 static void a_killed_owner_makes_callers_wait_and_then_be_served(void)
 {
     struct scene scene = {0};
@@ -372,6 +420,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_create_that_never_left_is_unavailable_and_did_not_happen),
         MUST_CASE(a_read_is_made_again_when_the_line_breaks),
         MUST_CASE(a_batch_tells_unknown_items_from_done_ones),
+        MUST_CASE(an_outcome_of_no_live_claim_is_refused_and_harms_nothing),
         MUST_CASE(a_killed_owner_makes_callers_wait_and_then_be_served),
     };
 
