@@ -48,6 +48,41 @@ def until(what, test, limit_s=WAIT_S):
     raise RuntimeError(f"waited {limit_s} s in vain for {what}")
 
 
+class Ended(BaseException):
+    """A signal has asked this program to end; .number says which."""
+
+    def __init__(self, number):
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.number = number
+
+
+def end_on_signals():
+    """SIGINT, SIGTERM and SIGHUP raise Ended, so that whoever has started something stops it."""
+    def end(number, _):
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)  # Stopping takes a moment: once is enough.
+        raise Ended(number)
+
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, end)
+
+
+def run_to_its_end(command):
+    """Standard output of a program that cleans up after itself when it is told to end. It has its
+    own session, so that Ctrl-C reaches it only through us."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed: {err.strip()}")
+    return out
+
+
 def json_lines(path):
     """Whole lines of a file as JSON; a last line that is being written is left out."""
     with open(path, encoding="utf-8") as file:
@@ -167,6 +202,7 @@ class Cluster:
         self.zk_root = "/foliot"
 
     def __enter__(self):
+        end_on_signals()
         try:
             self.start_servers()
         except BaseException:
@@ -179,9 +215,8 @@ class Cluster:
 
     def start_servers(self):
         self.folder.chmod(0o755)  # The servers run as another user.
-        text = subprocess.run([str(ROOT / "tools/servers"), "start", str(self.servers), "--pg",
-                               str(self.databases)], check=True, capture_output=True,
-                              text=True).stdout
+        text = run_to_its_end([str(ROOT / "tools/servers"), "start", str(self.servers), "--pg",
+                               str(self.databases)])
         env = {}
         for line in text.splitlines():
             name, _, value = line.removeprefix("export ").partition("=")
