@@ -38,6 +38,20 @@ static void log_step(struct server *server, const struct core_event *event)
               log_int("b", event->b));
 }
 
+/* A shard that was never served comes back to idle as well, when somebody else has it. */
+static bool is_news(struct server *server, const struct core_event *event)
+{
+    bool was_served = shard_set_has(&server->served, event->shard);
+
+    if (strcmp(event->what, "active") == 0) {
+        shard_set_add(&server->served, event->shard);
+    } else if (strcmp(event->what, "idle") == 0) {
+        shard_set_del(&server->served, event->shard);
+        return was_served;
+    }
+    return true;
+}
+
 void server_on_core_event(void *ctx, const struct core_event *event)
 {
     struct server *server = ctx;
@@ -47,7 +61,7 @@ void server_on_core_event(void *ctx, const struct core_event *event)
     } else if (event->seq != 0 && event->what[0] != 'm') {
         return; // A task's step: many a second, and looked for by no operator.
     }
-    for (size_t i = 0; i < ARRAY_COUNT(CORE_EVENTS); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(CORE_EVENTS) && is_news(server, event); i++) {
         if (strcmp(event->what, CORE_EVENTS[i].what) == 0) {
             SERVER_LOG(server, CORE_EVENTS[i].level, CORE_EVENTS[i].message,
                        log_uint("shard", event->shard), log_int("epoch", event->epoch),
@@ -91,6 +105,7 @@ static void on_health(void *ctx, uint32_t database, bool writable)
     struct server_database *db = &server->databases[database];
 
     db->is_writable = writable;
+    server_publish_soon(server);
     SERVER_LOG(server, writable ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
                writable ? "the database takes writes" : "the database does not take writes",
                log_text("database", db->name));
@@ -151,6 +166,7 @@ static void on_session(void *ctx, enum coord_session session)
     bool is_good = session == COORD_CONNECTED || session == COORD_NEW;
 
     server->session = session;
+    server_publish_soon(server);
     SERVER_LOG(server, is_good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, session_text(session),
                log_text("instance", server->instance));
     broker_on_session(server->broker, &server->now, session);

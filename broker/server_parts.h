@@ -22,8 +22,9 @@
 #include "lib/rpc/rpc_server.h"
 #include "storage/store_pg.h"
 
-/* Figures are gathered and published this often. */
-#define SERVER_PUBLISH_MS 1000
+/* Figures are gathered and published this often, and more often while we are not ready. */
+#define SERVER_PUBLISH_MS       1000
+#define SERVER_PUBLISH_EARLY_MS 50
 
 /* After the waiting of a drain, everything is closed within this, or the process ends anyhow. */
 #define SERVER_CLOSE_MS 10000
@@ -66,7 +67,9 @@ struct server {
     enum coord_session session;
     struct admin *admin;
     struct broker_metrics *metrics;
-    struct buf page; /* of /metrics, while it is written */
+    struct buf page;         /* of /metrics, while it is written */
+    bool is_ready;           /* as published last */
+    struct shard_set served; /* shards that the log has called served */
     struct loop *loop;
     struct watchdog *watchdog;
     struct resolver *resolver;
@@ -130,6 +133,9 @@ void server_on_note(void *ctx, const char *line);
 
 /* Gather figures and readiness for the admin port; again once a second. */
 void server_publish(struct loop_timer *timer, void *ctx);
+
+/* Something that readiness depends on has changed. */
+void server_publish_soon(struct server *server);
 
 /* A database's clock, for the outbound: ctx is the server. */
 struct clock_bounds server_bounds_at(void *ctx, uint32_t database, boot_us at_us);

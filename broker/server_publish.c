@@ -41,18 +41,19 @@ static void gather_shards(const struct server *server, struct figures *figures)
 {
     size_t member_count;
     const struct member *members = broker_members(server->broker, &member_count);
+    struct shard_set owned = {{0}};
     struct shard_view view;
 
     figures->shard_count = broker_shard_count(server->broker);
     figures->members = (uint32_t)member_count;
-    for (uint32_t s = 0; s < figures->shard_count; s++) {
-        bool is_owned = false;
-
-        for (size_t i = 0; i < member_count && !is_owned; i++) {
-            is_owned = shard_set_has(&members[i].owns, s);
+    for (size_t i = 0; i < member_count; i++) {
+        for (size_t word = 0; word < ARRAY_COUNT(owned.bits); word++) {
+            owned.bits[word] |= members[i].owns.bits[word];
         }
-        if (!is_owned) {
-            broker_inspect_shard(server->broker, s, &view);
+    }
+    for (uint32_t shard = 0; shard < figures->shard_count; shard++) {
+        if (!shard_set_has(&owned, shard)) {
+            broker_inspect_shard(server->broker, shard, &view);
             figures->shards_unowned += strcmp(view.state, "active") != 0;
         }
     }
@@ -82,25 +83,56 @@ static void gather(struct server *server, struct figures *figures)
     }
 }
 
-void server_publish(struct loop_timer *timer, void *ctx)
+/* Why not, for the admin port; a change goes to the log. */
+static void publish_readiness(struct server *server)
 {
-    struct server *server = ctx;
-    struct figures figures;
     struct buf why_not;
+    bool is_ready;
 
-    loop_timer_start_in(timer, SERVER_PUBLISH_MS);
-    log_report_repeats(&server->log, clock_wall_us());
-    if (server->admin == NULL || server->phase == SERVER_CLOSING) {
-        return;
-    }
     buf_init(&why_not, WHY_BYTES_MAX);
     say_why_not(server, &why_not);
-    admin_set_ready(server->admin, buf_text(&why_not));
-    gather(server, &figures);
-    figures.is_ready = buf_len(&why_not) == 0;
+    is_ready = buf_len(&why_not) == 0;
+    if (is_ready != server->is_ready) {
+        SERVER_LOG(server, is_ready ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+                   is_ready ? "ready" : "not ready", log_text("why", buf_text(&why_not)));
+    }
+    server->is_ready = is_ready;
+    if (server->admin != NULL) {
+        admin_set_ready(server->admin, buf_text(&why_not));
+    }
     buf_fini(&why_not);
+}
+
+static void publish_figures(struct server *server)
+{
+    struct figures figures;
+
+    gather(server, &figures);
+    figures.is_ready = server->is_ready;
     buf_clear(&server->page);
     if (metrics_text(server->metrics, &figures, &server->page) == 0) {
         admin_publish(server->admin, buf_slice(&server->page));
+    }
+}
+
+void server_publish(struct loop_timer *timer, void *ctx)
+{
+    struct server *server = ctx;
+
+    log_report_repeats(&server->log, clock_wall_us());
+    if (server->phase == SERVER_CLOSING) {
+        return;
+    }
+    publish_readiness(server);
+    if (server->admin != NULL) {
+        publish_figures(server);
+    }
+    loop_timer_start_in(timer, server->is_ready ? SERVER_PUBLISH_MS : SERVER_PUBLISH_EARLY_MS);
+}
+
+void server_publish_soon(struct server *server)
+{
+    if (server->has_hooks && server->phase != SERVER_CLOSING) {
+        loop_timer_start_in(&server->publish, 0);
     }
 }

@@ -148,9 +148,6 @@ static void read_back(struct queue_call *q)
 {
     q->is_out = true;
     q->wait.cb = on_read_back;
-    if (q->version != 0) {
-        queue_sync_on_config(q->service->options.queues, q->version);
-    }
     queue_sync_refresh(q->service->options.queues, &q->wait);
 }
 

@@ -423,6 +423,8 @@ static void settings_are_checked_by_the_program(void)
 {
     static const char *const bad[] = {"--nane=x", "--memory-tasks=1", NULL};
     static const char *const good[] = {"--check-config", "--databases=db0=dbname=a", NULL};
+    static const char *const sample[] = {
+        "--check-config", "--config=" FOLIOT_SOURCE_DIR "/deploy/foliotd.yaml", NULL};
     static const char *const print[] = {"--print-config", "--databases=db0=password=hush", NULL};
     static const char *const help[] = {"--help", NULL};
     static const char *const version[] = {"--version", NULL};
@@ -432,6 +434,7 @@ static void settings_are_checked_by_the_program(void)
     MUST(strstr(output, "--nane: unknown flag; did you mean --name?") != NULL);
     MUST(strstr(output, "--memory-tasks: memory.tasks must be") != NULL);
     MUST_EQ(daemon_run(good, output, sizeof(output)), 0);
+    MUST_EQ(daemon_run(sample, output, sizeof(output)), 0);
     MUST_EQ(daemon_run(print, output, sizeof(output)), 0);
     MUST(strstr(output, "databases: [\"db0=(hidden)\"] # --databases") != NULL);
     MUST(strstr(output, "hush") == NULL);

@@ -200,6 +200,21 @@ def topology_names_every_owner(world):
     assert {shard.owner for shard in topology.shards} == {"a", "b"}
 
 
+@case
+def a_change_of_a_queue_is_confirmed_by_every_broker(world):
+    target = f"receiver://{world.target.address}"
+    for i in range(5):
+        started = time.monotonic()
+        made = world.queues.Create(queue_pb2.CreateQueueRequest(
+            queue=queue_pb2.Queue(name=f"confirmed-{i}", target=target)), timeout=20)
+        assert not made.unconfirmed_brokers, made
+        assert time.monotonic() - started < 2
+        queue = made.queue
+        queue.attempt_timeout.seconds = 3
+        changed = world.queues.Update(queue_pb2.UpdateQueueRequest(queue=queue), timeout=20)
+        assert not changed.unconfirmed_brokers, changed
+
+
 # ---- bad input ----
 
 @case
