@@ -317,26 +317,32 @@ void answer_fini(struct answer *answer)
 
 /* ---- foliot.v1 ---- */
 
-void world_create_queue(struct world *world, const char *address, const char *name,
-                        const char *target)
+void world_put_queue(struct world *world, const char *address, const struct queue *queue)
 {
-    struct queue queue;
     struct answer answer;
     struct buf bytes;
 
-    queue_init(&queue);
-    (void)snprintf(queue.tenant, sizeof(queue.tenant), NAMESPACE_DEFAULT);
-    (void)snprintf(queue.name, sizeof(queue.name), "%s", name);
-    (void)snprintf(queue.target, sizeof(queue.target), "%s", target);
-    queue.retry.initial_ms = 100;
     buf_init(&bytes, RPC_MESSAGE_BYTES_MAX);
-    MUST_OK(codec_write_queue(&queue, &bytes));
+    MUST_OK(codec_write_queue(queue, &bytes));
     world_call(world, address, "/foliot.v1.QueueService/Create", buf_slice(&bytes), &answer);
     if (answer.status != RPC_OK) {
         must_fail(MUST_HERE, "queue not created: %d %s", (int)answer.status, answer.fault.message);
     }
     answer_fini(&answer);
     buf_fini(&bytes);
+}
+
+void world_create_queue(struct world *world, const char *address, const char *name,
+                        const char *target)
+{
+    struct queue queue;
+
+    queue_init(&queue);
+    (void)snprintf(queue.tenant, sizeof(queue.tenant), NAMESPACE_DEFAULT);
+    (void)snprintf(queue.name, sizeof(queue.name), "%s", name);
+    (void)snprintf(queue.target, sizeof(queue.target), "%s", target);
+    queue.retry.initial_ms = 100;
+    world_put_queue(world, address, &queue);
 }
 
 enum rpc_status world_create(struct world *world, const char *address,

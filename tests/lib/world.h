@@ -111,6 +111,9 @@ void answer_fini(struct answer *answer);
 void world_create_queue(struct world *world, const char *address, const char *name,
                         const char *target);
 
+/* The same with a queue of the caller's own; ends the case unless it is OK. */
+void world_put_queue(struct world *world, const char *address, const struct queue *queue);
+
 /* The target addresses of this world's server. */
 void world_method_target(const struct world *world, char *out, size_t size);
 void world_receiver_target(const struct world *world, char *out, size_t size);
