@@ -51,7 +51,7 @@
 
 /* Payloads, keys and error texts of one write together: bounds what waits in a connection. The
  * largest batch with inline payloads fits; longer payloads mean smaller batches. */
-#define BATCH_BYTES_MAX (8 * 1024 * 1024)
+#define BATCH_BYTES_MAX 8388608
 
 /* Rows of one slice of due times: a page is read, decoded and put away in a few milliseconds. */
 #define SLICE_ROW_COUNT_MAX 2000

@@ -33,6 +33,6 @@ struct contract_host {
 };
 
 /* Run the suite; the exit status for main(). */
-int contract_main(int argc, char **argv, const struct contract_host *host);
+int contract_main(int argc, char **argv, const struct contract_host *with);
 
 #endif
