@@ -9,6 +9,7 @@
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/membership.h"
+#include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/state.h"
 #include "broker/core/window.h"
@@ -84,7 +85,8 @@ int broker_new(const struct broker_env *env, const struct broker_options *option
     init_lists(broker);
     broker->queues = mem_new(QUEUE_COUNT_MAX, sizeof(*broker->queues));
     broker->shards = mem_new(options->cluster.shard_count, sizeof(*broker->shards));
-    if (init_databases(broker) != 0 || broker->queues == NULL || broker->shards == NULL) {
+    if (init_databases(broker) != 0 || recent_init(broker) != 0 || broker->queues == NULL ||
+        broker->shards == NULL) {
         broker_free(broker);
         return ERR_NO_MEMORY;
     }
@@ -120,6 +122,7 @@ void broker_free(struct broker *broker)
     pool_drop(&broker->flights);
     pool_drop(&broker->groups);
     pool_drop(&broker->reads);
+    recent_fini(broker);
     mem_free(broker->queues);
     mem_free(broker->shards);
     mem_free(broker->databases);

@@ -9,6 +9,7 @@
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
@@ -158,6 +159,7 @@ static void cancel_done(struct shard *shard, const struct note *note, int result
         shard->broker->stats.cancelled++;
         tell(shard->broker, "cancel", shard, note->call->core_seq, note->call->attempt, 0);
         if (is_fresh) {
+            recent_add(shard, note->call->found, note->call->attempt);
             remove_entry(shard, note->entry);
         }
     } else if (is_fresh && result != ERR_FENCED) {

@@ -7,6 +7,7 @@
 
 #include "broker/core/call_task.h"
 #include "broker/core/entry.h"
+#include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "broker/core/writer.h"
@@ -164,7 +165,7 @@ void call_abandon_unknown(struct shard *shard)
 
 /* What the row, or its absence, says about a write whose reply was lost. No write under an older
  * epoch can become visible any more, so absence is final. */
-static void judge_unknown(struct broker *broker, struct call *call, const struct task *row)
+static void judge_unknown(struct shard *shard, struct call *call, const struct task *row)
 {
     bool in_effect = false;
 
@@ -177,6 +178,9 @@ static void judge_unknown(struct broker *broker, struct call *call, const struct
         break;
     case CALL_CANCEL:
         in_effect = row == NULL;
+        if (in_effect) {
+            recent_add(shard, call->found, call->attempt);
+        }
         break;
     case CALL_UPDATE:
         in_effect = row != NULL && call_is_updated(call, row);
@@ -185,7 +189,7 @@ static void judge_unknown(struct broker *broker, struct call *call, const struct
     case CALL_GET:
         UNREACHABLE(); // Writes nothing.
     }
-    call_answer(broker, call, in_effect ? 0 : ERR_UNAVAILABLE);
+    call_answer(shard->broker, call, in_effect ? 0 : ERR_UNAVAILABLE);
 }
 
 static const struct task *find_row(const struct store_read *look, int64_t seq)
@@ -218,7 +222,7 @@ static void look_done(struct store_read *look)
     for (struct list *link; left > 0 && (link = list_take_first(&shard->unknown)) != NULL; left--) {
         struct call *call = CONTAINER_OF(link, struct call, link);
 
-        judge_unknown(shard->broker, call, find_row(look, call->core_seq));
+        judge_unknown(shard, call, find_row(look, call->core_seq));
     }
     call_look(shard);
     shard_touch(shard); // It may load now.

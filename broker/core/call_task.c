@@ -8,6 +8,7 @@
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
@@ -275,6 +276,20 @@ void call_read_task(struct shard *shard, struct call *call, struct task_id id)
     }
 }
 
+/* There is nothing to cancel; a repeat is answered as the cancel before it was. */
+static void cancel_absent(struct shard *shard, struct call *call, struct task_id id,
+                          bool was_issued)
+{
+    const struct recent *recent = recent_find(shard, id);
+
+    call->cancel = was_issued ? CANCEL_GONE : CANCEL_NOT_FOUND;
+    if (recent != NULL) {
+        call->attempt = recent->attempt;
+        call->cancel = recent->attempt > 0 ? CANCEL_STOPPED : CANCEL_CANCELLED;
+    }
+    call_answer(shard->broker, call, 0);
+}
+
 void call_absent(struct shard *shard, struct call *call, struct task_id id)
 {
     int64_t epoch = id.seq >> TASK_COUNTER_BITS;
@@ -289,8 +304,7 @@ void call_absent(struct shard *shard, struct call *call, struct task_id id)
         add_insert(shard, call);
         return;
     case CALL_CANCEL:
-        call->cancel = was_issued ? CANCEL_GONE : CANCEL_NOT_FOUND;
-        call_answer(shard->broker, call, 0);
+        cancel_absent(shard, call, id, was_issued);
         return;
     case CALL_GET:
     case CALL_UPDATE:

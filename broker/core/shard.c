@@ -14,6 +14,7 @@
 #include "broker/core/call_life.h"
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
+#include "broker/core/recent.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
 #include "broker/core/writer.h"
@@ -109,6 +110,7 @@ void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
     map_init(&shard->adrift, FLIGHTS_MAX);
     map_init(&shard->inherited, INHERITED_MAX);
     map_init(&shard->gone, 1);
+    map_init(&shard->recent, RECENTS_MAX);
     list_init(&shard->waiting);
     list_init(&shard->unknown);
     list_init(&shard->touched);
@@ -183,6 +185,7 @@ static void drop(struct shard *shard, bool keep)
     forget_claims(shard);
     window_reset(shard);
     if (!keep) {
+        recent_forget(shard);
         claim_clear_adrift(shard);
         call_abandon(shard);
     }
@@ -196,6 +199,7 @@ void shard_fini(struct shard *shard)
     map_fini(&shard->adrift);
     forget_claims(shard);
     map_fini(&shard->gone);
+    recent_forget(shard);
     mem_free(shard->look_ids);
 }
 

@@ -21,6 +21,10 @@
 /* Calls inside the core at once; each is a caller's memory, so this bounds the edge as well. */
 #define CALLS_MAX 65536U
 
+/* Cancelled tasks that are remembered, to answer a repeated cancel truly: half a minute at 2 000 a
+ * second. */
+#define RECENTS_MAX 65536U
+
 /* Attempts claimed or running at once. */
 #define FLIGHTS_MAX 131072U
 
@@ -160,6 +164,13 @@ struct queue_state {
     struct list ready;  /* entries, first come first served */
 };
 
+/* A task that was cancelled here a short while ago. */
+struct recent {
+    struct task_id id;
+    uint32_t shard;
+    uint32_t attempt; /* may have been running, or had run; 0: none */
+};
+
 /* Life of a shard; the table is in shard.c. */
 enum shard_state {
     SHARD_IDLE = 1,
@@ -208,6 +219,7 @@ struct shard {
     struct map gone;      /* seqs that left memory while a page was being read */
     struct map adrift;    /* seq → flight of a dropped entry */
     struct map inherited; /* seq → struct claim, as read at take-over */
+    struct map recent;    /* seq → struct recent in broker.recents */
     struct claim *claims; /* the claims that `inherited` points to */
     struct list touched;  /* in broker.touched: something has changed, look at the next tick */
     struct list waiting;  /* calls: for the shard, or for an entry's write */
@@ -318,6 +330,8 @@ struct broker {
     struct list answered;  /* calls whose callback is owed */
     struct list unsettled; /* SETTLING entries that found no room in their writer */
     uint32_t call_count;
+    struct recent *recents; /* RECENTS_MAX, a ring */
+    uint32_t recent_next;
     span_ms window_ms; /* now, after memory has had its say */
     /* membership.c */
     struct member *members;

@@ -379,11 +379,88 @@ Test(broker, cancel_before_due_leaves_no_attempt)
     cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
     rig_pass(&rig, 300);
     cr_assert_eq(rig.seen_count, 0);
-    ask(&rig, &cancel);
-    cr_assert_eq(cancel.cancel, CANCEL_GONE);
     cancel.task.id.seq += 1000;
     ask(&rig, &cancel);
     cr_assert_eq(cancel.cancel, CANCEL_NOT_FOUND);
+    rig_close(&rig);
+}
+
+Test(broker, a_repeated_cancel_is_answered_as_the_first_while_the_shard_is_ours)
+{
+    static struct rig rig;
+    struct call waiting;
+    struct call running;
+    struct call cancel;
+
+    rig_open(&rig);
+    waiting = create_call(&rig, 3, rig_time(&rig) + 100);
+    running = create_call(&rig, 3, rig_time(&rig));
+    ask(&rig, &waiting);
+    ask(&rig, &running);
+    rig_pass(&rig, 3);
+    cr_assert_eq(rig.seen_count, 1);
+    for (int i = 0; i < 3; i++) {
+        cancel = by_id(&rig, CALL_CANCEL, waiting.found);
+        ask(&rig, &cancel);
+        cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+        cancel = by_id(&rig, CALL_CANCEL, running.found);
+        ask(&rig, &cancel);
+        cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+        cr_assert_eq(cancel.attempt, 1);
+    }
+    cancel.task.id.slot += SHARDS; // Nobody's id, though the number is known.
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_GONE);
+    broker_on_shard_lost(rig.broker, &rig.now, 3);
+    rig_pass(&rig, 200);
+    cancel = by_id(&rig, CALL_CANCEL, running.found);
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_GONE, "forgotten with the shard");
+    rig_close(&rig);
+}
+
+Test(broker, cancel_of_a_finished_task_says_gone_however_often)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = create_call(&rig, 3, rig_time(&rig));
+    ask(&rig, &call);
+    rig_pass(&rig, 3);
+    end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 5);
+    cancel = by_id(&rig, CALL_CANCEL, call.found);
+    for (int i = 0; i < 3; i++) {
+        ask(&rig, &cancel);
+        cr_assert_eq(cancel.cancel, CANCEL_GONE);
+    }
+    rig_close(&rig);
+}
+
+Test(broker, a_cancel_whose_commit_was_unknown_is_remembered_too)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+    size_t answered;
+
+    rig_open(&rig);
+    call = create_call(&rig, 2, rig_time(&rig) + 3000);
+    ask(&rig, &call);
+    cancel = by_id(&rig, CALL_CANCEL, call.found);
+    answered = rig.answered;
+    broker_call(rig.broker, &rig.now, &cancel);
+    broker_tick(rig.broker, &rig.now);
+    (void)store_mem_step(rig.mem, store_mem_pending(rig.mem, 0)); // Executed.
+    (void)store_mem_step(rig.mem, store_mem_pending(rig.mem, 0)); // Committed.
+    store_mem_give_up(rig.mem, store_mem_pending(rig.mem, 0));    // The reply is lost.
+    rig_pass(&rig, 50);
+    cr_assert_eq(rig.answered, answered + 1);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+    ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
     rig_close(&rig);
 }
 
