@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """foliotd against grpcio: a Python client makes tasks, a Python server is the target, and bad input
 of every kind gets a clear status and harms nothing. Ends with "N passed, N failed"."""
+import base64
 import os
 import random
+import signal
 import socket
 import sys
 import time
@@ -11,6 +13,8 @@ import traceback
 from concurrent import futures
 
 import grpc
+import h2.config
+import h2.connection
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 import cluster as harness  # noqa: E402
@@ -430,6 +434,49 @@ def a_client_that_never_reads_holds_nobody_up(world):
     deaf.close()
     link.close()
     world.check_well()
+
+
+def raw_call(address, path, message, timeout):
+    """A call by h2 that waits longer than its own grpc-timeout; its final header fields."""
+    link = connect(address)
+    engine = h2.connection.H2Connection(h2.config.H2Configuration(
+        client_side=True, header_encoding="utf-8"))
+    engine.initiate_connection()
+    engine.send_headers(1, [
+        (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "test"),
+        ("te", "trailers"), ("content-type", "application/grpc"), ("grpc-timeout", timeout)])
+    engine.send_data(1, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=True)
+    link.sendall(engine.data_to_send())
+    fields = {}
+    with link:
+        while "grpc-status" not in fields:
+            for event in engine.receive_data(link.recv(65536)):
+                fields.update(getattr(event, "headers", None) or [])
+            link.sendall(engine.data_to_send())
+    return fields
+
+
+@case
+def a_deadline_during_a_write_is_an_unknown_outcome_and_during_a_read_is_not(world):
+    topology = world.topology.GetTopology(cluster_pb2.GetTopologyRequest(), timeout=20)
+    owners = {shard.shard: shard.owner for shard in topology.shards}
+    made = next(task for task in (world.tasks.Create(far("method", key=f"stop-{i}"), timeout=20)
+                                  for i in range(100))
+                if owners[harness.shard_of(task.id, world.cluster.shards)] == "b")
+    broker = world.cluster.brokers["b"]
+    address = world.cluster.addresses()[0]
+    broker.signal(signal.SIGSTOP)  # Shorter than a session timeout: it keeps its shards.
+    try:
+        cancel = raw_call(address, "/foliot.v1.TaskService/Cancel",
+                          task_pb2.CancelTaskRequest(id=made.id).SerializeToString(), "300m")
+        read = raw_call(address, "/foliot.v1.TaskService/Get",
+                        task_pb2.GetTaskRequest(id=made.id).SerializeToString(), "300m")
+    finally:
+        broker.signal(signal.SIGCONT)
+    assert cancel["grpc-status"] == "2", cancel
+    details = cancel["grpc-status-details-bin"]
+    assert b"OUTCOME_UNKNOWN" in base64.b64decode(details + "=" * (-len(details) % 4)), cancel
+    assert read["grpc-status"] == "4", read
 
 
 @case
