@@ -320,8 +320,9 @@ void claim_part(struct shard *shard, struct entry *entry, bool keep)
     }
     other = map_find(&shard->adrift, (uint64_t)flight->attempt.id.seq);
     if (other == NULL) {
-        // Without room in the map it floats alone, and is freed when its outcome comes.
         flight->is_adrift = map_put(&shard->adrift, (uint64_t)flight->attempt.id.seq, flight) == 0;
+        // Without room in the map it floats alone, and is over when nothing is owed to it.
+        flight_check(broker, flight);
         return;
     }
     flight->is_adrift = map_change(&shard->adrift, (uint64_t)flight->attempt.id.seq, flight) == 0;

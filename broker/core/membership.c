@@ -93,7 +93,7 @@ static uint32_t *place(const struct broker *broker)
     if (members == NULL || shards == NULL || owners == NULL ||
         assign(members, member_count, shards, shard_count, owners) != 0) {
         mem_free(owners);
-        owners = NULL; // Nothing moves until the next look.
+        owners = NULL;
     }
     mem_free(members);
     mem_free(shards);
@@ -128,7 +128,8 @@ static void apply_placement(struct broker *broker, bool only_gain)
     }
     self_place = place_of(broker, self);
     owners = place(broker);
-    if (owners == NULL) {
+    if (owners == NULL) { // Short of memory: nothing moves until the next look, which is soon.
+        broker->placement_at = time_min(broker->placement_at, broker->now.boot + MEMBERS_QUIET_US);
         return;
     }
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
