@@ -432,7 +432,12 @@ void check_get_figures(const struct check *check, struct check_figures *out)
 
 void check_reset_late(struct check *check)
 {
-    memset(check->figures.late_us_max, 0, sizeof(check->figures.late_us_max));
+    memset(check->late_us, 0, sizeof(check->late_us));
+}
+
+int64_t check_late_us(const struct check *check, uint32_t shard)
+{
+    return check->late_us[shard];
 }
 
 uint32_t check_start_count(const struct check *check, uint32_t shard, struct task_id id)

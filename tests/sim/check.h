@@ -84,12 +84,12 @@ struct check_figures {
     uint64_t updates;
     uint64_t unknown_answers;
     uint64_t refusals;
-    /* latest first start in each database, after the later of due and insert */
-    int64_t late_us_max[DATABASE_COUNT_MAX];
+    int64_t late_us_max; /* latest first start, after the later of due and insert */
 };
 void check_get_figures(const struct check *check, struct check_figures *out);
 
-/* Forget how late starts have been so far. */
+/* Latest first start of a shard's tasks since check_reset_late(). */
+int64_t check_late_us(const struct check *check, uint32_t shard);
 void check_reset_late(struct check *check);
 
 /* Starts of a task so far, and whether it has ended. */

@@ -128,12 +128,12 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
         check_claim(check, task, attempt);
     }
     if (task->attempt_count == 0) {
-        uint32_t database = check->sim->cluster.database_of[task->shard];
-        int64_t *late_us_max = &check->figures.late_us_max[database];
         int64_t from = time_max(attempt->due_ms * US_PER_MS,
                                 check_clock(check, task->shard) - check->sim->now + task->inserted);
+        int64_t late_us = check_clock(check, task->shard) - from;
 
-        *late_us_max = time_max(*late_us_max, check_clock(check, task->shard) - from);
+        check->figures.late_us_max = time_max(check->figures.late_us_max, late_us);
+        check->late_us[task->shard] = time_max(check->late_us[task->shard], late_us);
     }
     task->attempts =
         mem_resize(task->attempts, (task->attempt_count + 1) * sizeof(*task->attempts));

@@ -25,7 +25,7 @@ int64_t check_converge_us(const struct check *check)
     const struct sim_options *options = &check->sim->options;
 
     return options->session_timeout_ms * US_PER_MS + TICK_US + US_PER_S + SLACK_US +
-           options->members_us +
+           options->members_us + 20 * options->turn_us +
            (20 + options->shard_count / 2) * (options->store_us + options->coord_us);
 }
 

@@ -97,6 +97,7 @@ struct check {
     uint64_t call_count;
     uint64_t call_capacity;
     int64_t epoch[SHARD_COUNT_MAX];
+    int64_t late_us[SHARD_COUNT_MAX]; /* since the last reset */
     struct check_figures figures;
 };
 

@@ -35,6 +35,40 @@ void *sim_need(size_t count, size_t size)
     return block;
 }
 
+static bool may_allocate(size_t size, void *ctx)
+{
+    struct sim *sim = ctx;
+
+    (void)size;
+    return !sim->is_in_core || sim->is_healed ||
+           !prng_chance(&sim->memory, sim->options.no_memory_permille);
+}
+
+void sim_enter_core(struct sim *sim)
+{
+    REQUIRE(!sim->is_in_core);
+    sim->is_in_core = true;
+}
+
+void sim_leave_core(struct sim *sim)
+{
+    REQUIRE(sim->is_in_core);
+    sim->is_in_core = false;
+}
+
+bool sim_enter_world(struct sim *sim)
+{
+    bool was_in_core = sim->is_in_core;
+
+    sim->is_in_core = false;
+    return was_in_core;
+}
+
+void sim_leave_world(struct sim *sim, bool was_in_core)
+{
+    sim->is_in_core = was_in_core;
+}
+
 int64_t sim_clock(const struct sim *sim, uint32_t database)
 {
     return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + sim->now;
@@ -167,6 +201,8 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     sim->options = *options;
     heap_init(&sim->events);
     trace_init(&sim->trace, fn, ctx);
+    prng_init_named(&sim->memory, options->seed, "memory");
+    mem_set_hook(may_allocate, sim);
     make_cluster(sim);
     sim->store = sim_store_new(sim);
     sim->coord = sim_coord_new(sim);
@@ -182,6 +218,8 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
 void sim_free(struct sim *sim)
 {
     struct heap_node *node;
+
+    mem_set_hook(NULL, NULL);
 
     for (uint32_t i = 0; i < sim->options.node_count; i++) {
         if (sim->nodes[i].is_up) {

@@ -60,6 +60,8 @@ struct sim {
     struct heap events;
     int64_t now; /* true time since the start, microseconds */
     bool is_healed;
+    bool is_in_core;    /* allocations are the core's: some fail */
+    struct prng memory; /* which */
     bool is_over;
     struct trace trace;
     struct store_mem *mem;
@@ -115,6 +117,13 @@ int64_t sim_clock(const struct sim *sim, uint32_t database);
 
 /* A span around a mean: mostly near it, sometimes far above. shape: mean ≥ 0. */
 int64_t sim_span(struct prng *prng, int64_t mean);
+
+/* Everything that is called in a core is between these two, except what the core calls back: that
+ * is between the other two. */
+void sim_enter_core(struct sim *sim);
+void sim_leave_core(struct sim *sim);
+bool sim_enter_world(struct sim *sim);
+void sim_leave_world(struct sim *sim, bool was_in_core);
 
 /* Memory for the simulator itself: there is enough, or the run stops. Zeroed. */
 void *sim_need(size_t count, size_t size);

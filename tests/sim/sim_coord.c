@@ -191,7 +191,9 @@ static void tell_session(struct client *client, enum coord_session session)
 
     TRACE(&client->server->sim->trace, "session", client->node->number, session);
     sim_node_now(client->node, &now);
+    sim_enter_core(client->server->sim);
     broker_on_session(client->node->broker, &now, session);
+    sim_leave_core(client->server->sim);
     sim_node_touch(client->node);
 }
 
@@ -220,7 +222,9 @@ static void answer(struct op *op)
     mem_free(op);
     sim_node_now(client->node, &now);
     broker_set_now(client->node->broker, &now);
+    sim_enter_core(client->server->sim);
     request->cb(request);
+    sim_leave_core(client->server->sim);
     sim_node_touch(client->node);
 }
 
@@ -284,11 +288,15 @@ static void check_shards(struct client *client)
         if (shard_set_has(&client->held, i) && coord->owner[i] != client->session) {
             shard_set_del(&client->held, i);
             TRACE(&coord->sim->trace, "znode-lost", client->node->number, i);
+            sim_enter_core(coord->sim);
             broker_on_shard_lost(client->node->broker, &now, i);
+            sim_leave_core(coord->sim);
         }
         if (shard_set_has(&client->awaited, i) && coord->owner[i] == NULL) {
             shard_set_del(&client->awaited, i);
+            sim_enter_core(coord->sim);
             broker_on_shard_free(client->node->broker, &now, i);
+            sim_leave_core(coord->sim);
         }
         list_foreach (link, &client->ops) {
             is_busy = is_busy || CONTAINER_OF(link, struct op, link)->request->shard == i;
@@ -378,7 +386,9 @@ static void on_members(struct sim *sim, struct sim_event *event, bool is_dropped
     client->member_count = count;
     TRACE(&sim->trace, "members", client->node->number, (int64_t)count);
     sim_node_now(client->node, &now);
+    sim_enter_core(sim);
     broker_on_members(client->node->broker, &now, members, count);
+    sim_leave_core(sim);
     sim_node_touch(client->node);
 }
 
@@ -509,15 +519,19 @@ static void on_op(struct sim *sim, struct sim_event *event, bool is_dropped)
     }
 }
 
-static int client_submit(struct coord *coord, struct coord_request *request)
+static int submit(struct coord *coord, struct coord_request *request)
 {
     struct client *client = CONTAINER_OF(coord, struct client, coord);
     struct sim_coord *server = client->server;
     const struct sim_options *options = &server->sim->options;
-    struct op *op = sim_need(1, sizeof(*op));
+    struct op *op;
     bool is_lost =
         !server->sim->is_healed && prng_chance(&server->prng, options->coord_lost_permille);
 
+    if (!server->sim->is_healed && prng_chance(&server->prng, options->no_room_permille)) {
+        return ERR_FULL;
+    }
+    op = sim_need(1, sizeof(*op));
     op->event = (struct sim_event){.fire = on_op};
     op->client = client;
     op->session = client->session;
@@ -539,6 +553,16 @@ static int client_submit(struct coord *coord, struct coord_request *request)
         plan_op(op, server->sim->now + latency(server), false);
     }
     return 0;
+}
+
+static int client_submit(struct coord *coord, struct coord_request *request)
+{
+    struct sim *sim = CONTAINER_OF(coord, struct client, coord)->server->sim;
+    bool was_in_core = sim_enter_world(sim);
+    int err = submit(coord, request);
+
+    sim_leave_world(sim, was_in_core);
+    return err;
 }
 
 /* --- processes --- */

@@ -19,6 +19,7 @@ enum fault_kind {
     FAULT_ZNODE,
     FAULT_DATABASE,
     FAULT_COORD,
+    FAULT_TIMELINE,
     FAULT_COUNT
 };
 
@@ -86,6 +87,21 @@ static void down_database(struct sim_faults *faults)
     }
 }
 
+/* A broker hears that a database has another timeline; nothing was lost with it. */
+static void fail_over(struct sim_faults *faults, struct sim_node *node)
+{
+    struct sim *sim = faults->sim;
+    uint32_t database = (uint32_t)prng_below(&faults->prng, sim->options.database_count);
+    struct now now;
+
+    TRACE(&sim->trace, "timeline", node->number, database);
+    sim_node_now(node, &now);
+    sim_enter_core(sim);
+    broker_on_timeline(node->broker, &now, database);
+    sim_leave_core(sim);
+    sim_node_touch(node);
+}
+
 static void strike(struct sim_faults *faults, enum fault_kind kind)
 {
     struct sim *sim = faults->sim;
@@ -127,6 +143,12 @@ static void strike(struct sim_faults *faults, enum fault_kind kind)
         if (!faults->coord.event.is_planned) {
             sim_coord_stop(sim->coord);
             sim_after(sim, &faults->coord.event, sim_span(&faults->prng, sim->options.cut_us));
+        }
+        break;
+    case FAULT_TIMELINE:
+        node = pick_node(faults);
+        if (node != NULL) {
+            fail_over(faults, node);
         }
         break;
     case FAULT_COUNT:
@@ -183,6 +205,7 @@ struct sim_faults *sim_faults_new(struct sim *sim)
         [FAULT_ZNODE] = options->znode_lost_every_us,
         [FAULT_DATABASE] = options->database_down_every_us,
         [FAULT_COORD] = options->coord_stop_every_us,
+        [FAULT_TIMELINE] = options->timeline_every_us,
     };
 
     faults->sim = sim;

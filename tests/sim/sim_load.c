@@ -153,15 +153,17 @@ static void on_answer(struct call *core_call)
 {
     struct sim_call *call = CONTAINER_OF(core_call, struct sim_call, call);
     struct sim *sim = call->load->sim;
+    bool was_in_core = sim_enter_world(sim);
 
     list_del(&call->link);
     call->is_inside = false;
     check_call_answer(sim->check, call->number, &call->call);
     if (call->call.result == ERR_FENCED && call->answer == NULL && sim->now < call->until) {
         sim_after(sim, &call->event, 20 * US_PER_MS); // The edge looks for the owner again.
-        return;
+    } else {
+        finish(call);
     }
-    finish(call);
+    sim_leave_world(sim, was_in_core);
 }
 
 void sim_load_crash(struct sim_load *load, struct sim_node *node)
@@ -192,7 +194,9 @@ static void enter(struct sim_call *call)
     list_add(&node->calls, &call->link);
     check_call_begin(call->load->sim->check, call->number, &call->call);
     sim_node_now(node, &now);
+    sim_enter_core(node->sim);
     broker_call(node->broker, &now, &call->call);
+    sim_leave_core(node->sim);
     sim_node_touch(node);
 }
 

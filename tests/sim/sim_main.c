@@ -23,14 +23,19 @@
 /* Every so many seeds one is run twice. */
 #define TWICE_EVERY 10
 
+/* Options that may be set by hand. */
+#define SET_COUNT 16
+
 /* Arguments of the program. */
 struct arguments {
     uint64_t first;
     uint64_t count;
     uint32_t minutes;
-    const char *corpus; /* a file of seeds, one at the start of each line */
-    bool is_one;        /* --seed: in this process */
-    bool is_trace;      /* every event is printed */
+    const char *corpus;          /* a file of seeds, one at the start of each line */
+    const char *sets[SET_COUNT]; /* options that are not as the seed has them: NAME=VALUE */
+    size_t set_count;
+    bool is_one;   /* --seed: in this process */
+    bool is_trace; /* every event is printed */
     enum sim_mutant mutant;
 };
 
@@ -107,6 +112,9 @@ static void print_run(uint64_t seed, const struct sim_options *options)
     if (options->mutant != SIM_MUTANT_NONE) {
         printf(" --mutant %s", sim_mutant_name(options->mutant));
     }
+    for (size_t i = 0; i < arguments.set_count; i++) {
+        printf(" --set %s", arguments.sets[i]);
+    }
     printf("\n");
 }
 
@@ -118,6 +126,15 @@ static void on_check_failed(const char *condition, const char *file, int line)
     (void)fflush(stdout);
 }
 
+/* NAME=VALUE. False: that is not an option. */
+static bool set_option(struct sim_options *options, const char *text)
+{
+    const char *equal = strchr(text, '=');
+
+    return equal != NULL &&
+           sim_options_set(options, text, (size_t)(equal - text), strtoll(equal + 1, NULL, 10));
+}
+
 static void run_seed(uint64_t seed, struct result *result)
 {
     struct sim_options options;
@@ -126,6 +143,9 @@ static void run_seed(uint64_t seed, struct result *result)
 
     sim_options_draw(&options, seed, arguments.minutes);
     options.mutant = arguments.mutant;
+    for (size_t i = 0; i < arguments.set_count; i++) {
+        (void)set_option(&options, arguments.sets[i]);
+    }
     witness = (struct witness){.is_trace = arguments.is_trace};
     sim = sim_new(&options, on_trace, &witness);
     witness.sim = sim;
@@ -303,7 +323,7 @@ static int run_one(void)
         (unsigned long long)arguments.first, (unsigned long long)result.digest,
         (unsigned long long)result.event_count, (double)result.virtual_us / 1e6,
         (unsigned long long)result.figures.created, (unsigned long long)result.figures.starts,
-        (double)result.figures.late_us_max[0] / 1e3);
+        (double)result.figures.late_us_max / 1e3);
     printf("%d passed, %d failed\n", result.verdict == SIM_PASSED, result.verdict != SIM_PASSED);
     return result.verdict;
 }
@@ -358,6 +378,11 @@ static bool parse(int argc, char **argv)
             arguments.corpus = value;
             continue;
         }
+        if (strcmp(argv[i - 1], "--set") == 0 && arguments.set_count < SET_COUNT &&
+            set_option(&(struct sim_options){0}, value)) {
+            arguments.sets[arguments.set_count++] = value;
+            continue;
+        }
         if (strcmp(argv[i - 1], "--mutant") == 0 && parse_mutant(value)) {
             continue;
         }
@@ -369,8 +394,9 @@ static bool parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
-        (void)fprintf(stderr, "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] "
-                              "[--minutes M] [--mutant NAME] [--corpus FILE]\n");
+        (void)fprintf(stderr,
+                      "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] "
+                      "[--minutes M] [--mutant NAME] [--corpus FILE] [--set OPTION=VALUE]...\n");
         return EXIT_FAILURE;
     }
     return arguments.is_one ? run_one() : run_seeds();

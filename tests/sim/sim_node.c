@@ -78,12 +78,13 @@ static void on_turn(struct sim *sim, struct sim_event *event, bool is_dropped)
     struct now now;
     boot_us wake;
 
-    (void)sim;
     if (is_dropped) {
         return;
     }
     sim_node_now(node, &now);
+    sim_enter_core(sim);
     broker_tick(node->broker, &now);
+    sim_leave_core(sim);
     wake = broker_next_wake(node->broker, &now);
     if (wake != BOOT_NEVER) {
         // A loop that has nothing but its own haste still takes a moment for each turn.
@@ -108,7 +109,9 @@ static void list_done(struct store_queue_list *list)
     node->is_listing = false;
     if (list->result == 0) {
         sim_node_now(node, &now);
+        sim_enter_core(node->sim);
         broker_on_queues(node->broker, &now, list->rows, list->row_count, 1);
+        sim_leave_core(node->sim);
         sim_node_touch(node);
     }
 }
@@ -304,7 +307,9 @@ void sim_node_drain(struct sim_node *node)
     node->is_draining = true;
     node->drain_until = node->sim->now + DRAIN_US;
     sim_node_now(node, &now);
+    sim_enter_core(node->sim);
     broker_drain(node->broker, &now);
+    sim_leave_core(node->sim);
     sim_node_touch(node);
     sim_after(node->sim, &node->drain, 50 * US_PER_MS);
 }

@@ -8,6 +8,9 @@
 #include "lib/base/check.h"
 #include "lib/base/prng.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #define MINUTE_US (60 * US_PER_S)
 
 static const char *const MUTANTS[SIM_MUTANT_COUNT] = {
@@ -30,6 +33,8 @@ const char *sim_mutant_name(enum sim_mutant mutant)
     REQUIRE(mutant < SIM_MUTANT_COUNT);
     return MUTANTS[mutant];
 }
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a narrow option is its lowest bytes");
 
 /* How bad a group of faults is in this run. */
 static int64_t severity(struct prng *prng)
@@ -121,7 +126,7 @@ static void draw_delays(struct sim_options *options, struct prng *prng)
     options->network_us = PICK(prng, 100, 1000, 10000);
     options->coord_us = PICK(prng, 500, 2000, 20000);
     options->members_us = PICK(prng, 5000, 100000, 2000000);
-    options->turn_us = PICK(prng, 0, 200, 5000);
+    options->turn_us = PICK(prng, 0, 200, 200, 5000, 5000, 200000);
     options->slow_permille = share(prng, 2);
     options->slow_us = PICK(prng, 200000, 1000000, 4000000);
     options->drift_ppm = (int32_t)PICK(prng, 0, 20, 95);
@@ -146,6 +151,9 @@ static void draw_faults(struct sim_options *options, struct prng *prng)
     options->drain_every_us = every(prng, 2 * MINUTE_US);
     options->call_lost_permille = share(prng, 10);
     options->coord_stop_every_us = every(prng, 4 * MINUTE_US);
+    options->timeline_every_us = every(prng, 2 * MINUTE_US);
+    options->no_room_permille = share(prng, 2);
+    options->no_memory_permille = prng_chance(prng, 300) ? share(prng, 1) : 0;
     options->is_one_gone = options->node_count > 1 && prng_chance(prng, 300);
 }
 
@@ -160,6 +168,139 @@ static void draw_target(struct sim_options *options, struct prng *prng)
     options->target_full_permille = share(prng, 5);
 }
 
+/* Each option by name: where it is and how wide. */
+static const struct option {
+    const char *name;
+    size_t offset;
+    size_t size;
+} OPTIONS[] = {
+#define OPTION(name, field)                                                                      \
+    {                                                                                            \
+        (name), offsetof(struct sim_options, field), sizeof(((struct sim_options *)NULL)->field) \
+    }
+    OPTION("nodes", node_count),
+    OPTION("shards", shard_count),
+    OPTION("databases", database_count),
+    OPTION("queues", queue_count),
+    OPTION("session_ms", session_timeout_ms),
+    OPTION("window_ms", window_ms),
+    OPTION("entries", entry_count_max),
+    OPTION("faults_us", faults_us),
+    OPTION("call_every_us", call_every_us),
+    OPTION("keyed", keyed_permille),
+    OPTION("cancel", cancel_permille),
+    OPTION("update", update_permille),
+    OPTION("get", get_permille),
+    OPTION("near", near_permille),
+    OPTION("far", far_permille),
+    OPTION("burst", burst_permille),
+    OPTION("large", large_permille),
+    OPTION("store_us", store_us),
+    OPTION("network_us", network_us),
+    OPTION("coord_us", coord_us),
+    OPTION("members_us", members_us),
+    OPTION("turn_us", turn_us),
+    OPTION("slow", slow_permille),
+    OPTION("slow_us", slow_us),
+    OPTION("drift_ppm", drift_ppm),
+    OPTION("give_up", give_up_permille),
+    OPTION("refuse", refuse_permille),
+    OPTION("orphan_us", orphan_us),
+    OPTION("database_down_every_us", database_down_every_us),
+    OPTION("database_down_us", database_down_us),
+    OPTION("timeline_every_us", timeline_every_us),
+    OPTION("no_room", no_room_permille),
+    OPTION("no_memory", no_memory_permille),
+    OPTION("coord_lost", coord_lost_permille),
+    OPTION("expire_every_us", expire_every_us),
+    OPTION("znode_lost_every_us", znode_lost_every_us),
+    OPTION("cut_every_us", cut_every_us),
+    OPTION("cut_us", cut_us),
+    OPTION("coord_stop_every_us", coord_stop_every_us),
+    OPTION("kill_every_us", kill_every_us),
+    OPTION("down_us", down_us),
+    OPTION("pause_every_us", pause_every_us),
+    OPTION("pause_us", pause_us),
+    OPTION("drain_every_us", drain_every_us),
+    OPTION("one_gone", is_one_gone),
+    OPTION("call_lost", call_lost_permille),
+    OPTION("target_us", target_us),
+    OPTION("target_retry", target_retry_permille),
+    OPTION("target_dead", target_dead_permille),
+    OPTION("target_never", target_never_permille),
+    OPTION("target_late", target_late_permille),
+    OPTION("target_slow_send", target_slow_send_permille),
+    OPTION("target_full", target_full_permille),
+#undef OPTION
+};
+
+static int64_t get(const struct sim_options *options, const struct option *option)
+{
+    const char *place = (const char *)options + option->offset;
+    int64_t wide = 0;
+    int32_t narrow = 0;
+
+    if (option->size == sizeof(wide)) {
+        memcpy(&wide, place, sizeof(wide));
+        return wide;
+    }
+    memcpy(&narrow, place, option->size); // A bool is one byte of it.
+    return narrow;
+}
+
+static void set(struct sim_options *options, const struct option *option, int64_t value)
+{
+    char *place = (char *)options + option->offset;
+    int32_t narrow = (int32_t)value;
+
+    if (option->size == sizeof(value)) {
+        memcpy(place, &value, sizeof(value));
+    } else {
+        memcpy(place, &narrow, option->size);
+    }
+}
+
+bool sim_options_set(struct sim_options *options, const char *name, size_t name_len, int64_t value)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(OPTIONS); i++) {
+        if (strlen(OPTIONS[i].name) == name_len && memcmp(OPTIONS[i].name, name, name_len) == 0) {
+            set(options, &OPTIONS[i], value);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One thing that is far beyond anything sane. */
+static void draw_storm(struct sim_options *options, struct prng *prng)
+{
+    static const struct {
+        const char *name;
+        int64_t value;
+    } STORMS[] = {
+        {"give_up", 40},
+        {"refuse", 150},
+        {"slow", 60},
+        {"target_never", 300},
+        {"members_us", 5 * US_PER_S},
+        {"turn_us", US_PER_S / 2},
+        {"kill_every_us", 4 * US_PER_S},
+        {"pause_every_us", 4 * US_PER_S},
+        {"coord_lost", 200},
+        {"expire_every_us", 3 * US_PER_S},
+        {"timeline_every_us", 3 * US_PER_S},
+        {"drain_every_us", 5 * US_PER_S},
+        {"znode_lost_every_us", US_PER_S},
+        {"no_memory", 50},
+        {"no_room", 100},
+    };
+    size_t i = prng_below(prng, ARRAY_COUNT(STORMS));
+
+    if (prng_chance(prng, 200)) {
+        (void)sim_options_set(options, STORMS[i].name, strlen(STORMS[i].name), STORMS[i].value);
+    }
+}
+
 void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minutes)
 {
     struct prng prng;
@@ -172,65 +313,16 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_delays(options, &prng);
     draw_faults(options, &prng);
     draw_target(options, &prng);
-}
-
-static void add(struct buf *out, const char *name, int64_t value)
-{
-    if (value != 0) {
-        (void)buf_printf(out, " %s=%lld", name, (long long)value);
-    }
+    draw_storm(options, &prng);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)
 {
-    add(out, "nodes", options->node_count);
-    add(out, "shards", options->shard_count);
-    add(out, "databases", options->database_count);
-    add(out, "queues", options->queue_count);
-    add(out, "session_ms", options->session_timeout_ms);
-    add(out, "window_ms", options->window_ms);
-    add(out, "entries", options->entry_count_max);
-    add(out, "faults_us", options->faults_us);
-    add(out, "call_every_us", options->call_every_us);
-    add(out, "keyed", options->keyed_permille);
-    add(out, "cancel", options->cancel_permille);
-    add(out, "update", options->update_permille);
-    add(out, "get", options->get_permille);
-    add(out, "near", options->near_permille);
-    add(out, "far", options->far_permille);
-    add(out, "burst", options->burst_permille);
-    add(out, "large", options->large_permille);
-    add(out, "store_us", options->store_us);
-    add(out, "network_us", options->network_us);
-    add(out, "coord_us", options->coord_us);
-    add(out, "members_us", options->members_us);
-    add(out, "turn_us", options->turn_us);
-    add(out, "slow", options->slow_permille);
-    add(out, "slow_us", options->slow_us);
-    add(out, "drift_ppm", options->drift_ppm);
-    add(out, "give_up", options->give_up_permille);
-    add(out, "refuse", options->refuse_permille);
-    add(out, "orphan_us", options->orphan_us);
-    add(out, "database_down_every_us", options->database_down_every_us);
-    add(out, "database_down_us", options->database_down_us);
-    add(out, "coord_lost", options->coord_lost_permille);
-    add(out, "expire_every_us", options->expire_every_us);
-    add(out, "znode_lost_every_us", options->znode_lost_every_us);
-    add(out, "cut_every_us", options->cut_every_us);
-    add(out, "cut_us", options->cut_us);
-    add(out, "coord_stop_every_us", options->coord_stop_every_us);
-    add(out, "kill_every_us", options->kill_every_us);
-    add(out, "down_us", options->down_us);
-    add(out, "pause_every_us", options->pause_every_us);
-    add(out, "pause_us", options->pause_us);
-    add(out, "drain_every_us", options->drain_every_us);
-    add(out, "one_gone", options->is_one_gone);
-    add(out, "call_lost", options->call_lost_permille);
-    add(out, "target_us", options->target_us);
-    add(out, "target_retry", options->target_retry_permille);
-    add(out, "target_dead", options->target_dead_permille);
-    add(out, "target_never", options->target_never_permille);
-    add(out, "target_late", options->target_late_permille);
-    add(out, "target_slow_send", options->target_slow_send_permille);
-    add(out, "target_full", options->target_full_permille);
+    for (size_t i = 0; i < ARRAY_COUNT(OPTIONS); i++) {
+        int64_t value = get(options, &OPTIONS[i]);
+
+        if (value != 0) {
+            (void)buf_printf(out, " %s=%lld", OPTIONS[i].name, (long long)value);
+        }
+    }
 }

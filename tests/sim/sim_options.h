@@ -10,6 +10,7 @@
 #include "lib/base/instant.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SIM_NODE_COUNT_MAX 8U
@@ -68,7 +69,10 @@ struct sim_options {
     uint32_t refuse_permille;  /* per request */
     int64_t orphan_us;         /* most that an orphan rests between stages */
     int64_t database_down_every_us;
-    int64_t database_down_us; /* mean */
+    int64_t database_down_us;    /* mean */
+    int64_t timeline_every_us;   /* a broker hears of a failover */
+    uint32_t no_room_permille;   /* requests that are refused when they are made */
+    uint32_t no_memory_permille; /* allocations of the core that fail */
     /* faults of the coordinator */
     uint32_t coord_lost_permille; /* requests, half of them after they took effect */
     int64_t expire_every_us;
@@ -103,6 +107,9 @@ void sim_options_quiet(struct sim_options *options, uint64_t seed);
 
 /* One line of words for people. */
 void sim_options_print(const struct sim_options *options, struct buf *out);
+
+/* Change one option by the name that is printed. False: there is none of that name. */
+bool sim_options_set(struct sim_options *options, const char *name, size_t name_len, int64_t value);
 
 /* Name of a mutant. */
 const char *sim_mutant_name(enum sim_mutant mutant);

@@ -113,7 +113,9 @@ static void on_batch(struct store_batch *batch)
     }
     TRACE(&node->sim->trace, "write", node->number, batch->database, batch->result,
           (int64_t)batch->op_count);
+    sim_enter_core(node->sim);
     batch->cb(batch);
+    sim_leave_core(node->sim);
     sim_node_touch(node);
 }
 
@@ -132,7 +134,9 @@ static void on_read(struct store_read *read)
         read->row_count < read->limit) {
         read->row_count--;
     }
+    sim_enter_core(node->sim);
     read->cb(read);
+    sim_leave_core(node->sim);
     sim_node_touch(node);
 }
 
@@ -144,7 +148,9 @@ static void on_bump(struct store_bump *bump)
     bump->owner = step->owner;
     bump->cb = step->cb.bump;
     TRACE(&node->sim->trace, "bump", node->number, bump->shard, bump->epoch, bump->result);
+    sim_enter_core(node->sim);
     bump->cb(bump);
+    sim_leave_core(node->sim);
     sim_node_touch(node);
 }
 
@@ -470,10 +476,18 @@ static struct door *door_of(struct store *store)
     return CONTAINER_OF(store, struct door, store);
 }
 
-static int door_write(struct store *store, struct store_batch *batch)
+/* Requests may be refused when they are made. */
+static bool has_no_room(const struct door *door)
 {
-    struct door *door = door_of(store);
-    int err = door->inner->write(door->inner, batch);
+    struct sim_store *store = door->sim_store;
+
+    return !store->sim->is_healed &&
+           prng_chance(&store->prng, store->sim->options.no_room_permille);
+}
+
+static int submit_write(struct door *door, struct store_batch *batch)
+{
+    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->write(door->inner, batch);
     struct step *step;
 
     if (err != 0) {
@@ -489,10 +503,19 @@ static int door_write(struct store *store, struct store_batch *batch)
     return 0;
 }
 
-static int door_read(struct store *store, struct store_read *read)
+static int door_write(struct store *store, struct store_batch *batch)
 {
     struct door *door = door_of(store);
-    int err = door->inner->read(door->inner, read);
+    bool was_in_core = sim_enter_world(door->node->sim);
+    int err = submit_write(door, batch);
+
+    sim_leave_world(door->node->sim, was_in_core);
+    return err;
+}
+
+static int submit_read(struct door *door, struct store_read *read)
+{
+    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->read(door->inner, read);
     struct step *step;
 
     if (err != 0) {
@@ -506,10 +529,19 @@ static int door_read(struct store *store, struct store_read *read)
     return 0;
 }
 
-static int door_bump(struct store *store, struct store_bump *bump)
+static int door_read(struct store *store, struct store_read *read)
 {
     struct door *door = door_of(store);
-    int err = door->inner->bump(door->inner, bump);
+    bool was_in_core = sim_enter_world(door->node->sim);
+    int err = submit_read(door, read);
+
+    sim_leave_world(door->node->sim, was_in_core);
+    return err;
+}
+
+static int submit_bump(struct door *door, struct store_bump *bump)
+{
+    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->bump(door->inner, bump);
     struct step *step;
 
     if (err != 0) {
@@ -523,16 +555,35 @@ static int door_bump(struct store *store, struct store_bump *bump)
     return 0;
 }
 
-static int door_queue_list(struct store *store, struct store_queue_list *list)
+static int door_bump(struct store *store, struct store_bump *bump)
 {
     struct door *door = door_of(store);
-    int err = door->inner->queue_list(door->inner, list);
+    bool was_in_core = sim_enter_world(door->node->sim);
+    int err = submit_bump(door, bump);
+
+    sim_leave_world(door->node->sim, was_in_core);
+    return err;
+}
+
+static int submit_queue_list(struct door *door, struct store_queue_list *list)
+{
+    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->queue_list(door->inner, list);
 
     if (err != 0) {
         return err;
     }
     (void)step_new(door, STORE_MEM_QUEUE_LIST, list, 0);
     return 0;
+}
+
+static int door_queue_list(struct store *store, struct store_queue_list *list)
+{
+    struct door *door = door_of(store);
+    bool was_in_core = sim_enter_world(door->node->sim);
+    int err = submit_queue_list(door, list);
+
+    sim_leave_world(door->node->sim, was_in_core);
+    return err;
 }
 
 struct store *sim_store_open(struct sim_store *store, struct sim_node *node)

@@ -40,7 +40,9 @@ static void report(struct send *send, enum outcome outcome)
     }
     check_reported(node->sim->check, node, attempt, outcome);
     sim_node_now(node, &now);
+    sim_enter_core(node->sim);
     broker_on_outcome(node->broker, &now, attempt);
+    sim_leave_core(node->sim);
     sim_node_touch(node);
 }
 
@@ -121,7 +123,9 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
         return;
     }
     sim_node_now(node, &now);
+    sim_enter_core(sim);
     result = broker_on_report(node->broker, &now, &telling->report);
+    sim_leave_core(sim);
     TRACE(&sim->trace, "told", node->number, telling->report.shard, telling->report.id.seq,
           telling->report.attempt, result);
     sim_node_touch(node);
@@ -142,14 +146,16 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
 static void target_report(struct outbound *outbound, const struct report *report)
 {
     struct sim_target *target = CONTAINER_OF(outbound, struct sim_target, outbound);
+    struct sim *sim = target->node->sim;
+    bool was_in_core = sim_enter_world(sim);
     struct telling *telling = sim_need(1, sizeof(*telling));
 
     telling->event = (struct sim_event){.fire = on_tell, .host = target->node};
     telling->node = target->node;
     telling->report = *report;
     telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
-    sim_after(target->node->sim, &telling->event,
-              sim_span(&target->prng, target->node->sim->options.network_us));
+    sim_after(sim, &telling->event, sim_span(&target->prng, sim->options.network_us));
+    sim_leave_world(sim, was_in_core);
 }
 
 static int target_start(struct outbound *outbound, struct attempt *attempt)
@@ -158,6 +164,7 @@ static int target_start(struct outbound *outbound, struct attempt *attempt)
     struct sim_node *node = target->node;
     const struct sim_options *options = &node->sim->options;
     struct send *send;
+    bool was_in_core;
     int64_t span_us = prng_between(&target->prng, 0, 200);
 
     if (!node->sim->is_healed && prng_chance(&target->prng, options->target_full_permille)) {
@@ -166,7 +173,9 @@ static int target_start(struct outbound *outbound, struct attempt *attempt)
     if (prng_chance(&target->prng, options->target_slow_send_permille)) {
         span_us = prng_between(&target->prng, 0, SLOW_SEND_US);
     }
+    was_in_core = sim_enter_world(node->sim);
     send = sim_need(1, sizeof(*send));
+    sim_leave_world(node->sim, was_in_core);
     send->event = (struct sim_event){.fire = on_send, .host = node};
     send->node = node;
     send->attempt = attempt;
