@@ -22,6 +22,7 @@
 #define FILE_SUFFIX     "_FILE"
 #define TEST_PREFIX     "FOLIOT_TEST_"
 #define CONFIG_VARIABLE "FOLIOT_CONFIG"
+#define SERVER_VARIABLE "FOLIOT_SERVER" // The foliot command's, often set in the same shell.
 
 /* What one source gives for one option. */
 struct reading {
@@ -266,7 +267,8 @@ static void read_environment(struct reading *r, char **environment)
 
 static bool is_known_variable(const char *name, size_t len)
 {
-    if (len == strlen(CONFIG_VARIABLE) && strncmp(name, CONFIG_VARIABLE, len) == 0) {
+    if ((len == strlen(CONFIG_VARIABLE) && strncmp(name, CONFIG_VARIABLE, len) == 0) ||
+        (len == strlen(SERVER_VARIABLE) && strncmp(name, SERVER_VARIABLE, len) == 0)) {
         return true;
     }
     for (size_t i = 0; i < config_option_count(); i++) {
@@ -377,8 +379,10 @@ static void set_flag(struct reading *r, size_t index, const char *text, struct f
     set_value(r, index, &(struct config_value){lists[index].items, lists[index].count, true}, flag);
 }
 
-static void unknown_flag(struct reading *r, const char *text)
+/* With the word behind it, which was meant as its value, so that one mistake gives one line. */
+static void unknown_flag(struct reading *r, const struct config_input *input, int *at)
 {
+    const char *text = input->argv[*at];
     size_t len = strcspn(text, "=");
     char name[OPTION_NAME_SIZE];
     char flag[OPTION_NAME_SIZE];
@@ -394,6 +398,10 @@ static void unknown_flag(struct reading *r, const char *text)
     }
     (void)buf_printf(&r->report->errors, "%.*s: unknown flag", (int)len, text);
     add_hint(&r->report->errors, near, "");
+    if (text[0] == '-' && text[len] == '\0' && *at + 1 < input->argc &&
+        input->argv[*at + 1][0] != '-') {
+        (*at)++;
+    }
 }
 
 static void read_flag(struct reading *r, const struct config_input *input, int *at,
@@ -410,7 +418,7 @@ static void read_flag(struct reading *r, const struct config_input *input, int *
             return;
         }
     }
-    unknown_flag(r, input->argv[*at]);
+    unknown_flag(r, input, at);
 }
 
 static void read_flags(struct reading *r, const struct config_input *input)

@@ -207,10 +207,15 @@ static void check_zookeeper(const struct config *config, struct buf *errors)
     }
 }
 
-/* "key=value …" or an address; catches a conninfo that was given without a name. */
+/* Begins as "key=value …" or as an address. */
 static bool is_conninfo(const char *text)
 {
-    return strchr(text, '=') != NULL || strncmp(text, "postgres", 8) == 0;
+    size_t len;
+
+    text += strspn(text, " ");
+    len = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    return (len > 0 && text[len + strspn(text + len, " ")] == '=') ||
+           strncmp(text, "postgresql://", 13) == 0 || strncmp(text, "postgres://", 11) == 0;
 }
 
 static void check_databases(const struct config *config, struct buf *errors)

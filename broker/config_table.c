@@ -306,7 +306,7 @@ const char *config_option_near(const char *key)
     for (size_t i = 0; i < ARRAY_COUNT(OPTIONS); i++) {
         size_t distance = edit_distance(key, OPTIONS[i].key);
 
-        if (distance < least && distance < strlen(OPTIONS[i].key)) {
+        if (distance < least && distance * 3 <= strlen(OPTIONS[i].key) + 1) {
             least = distance;
             near = OPTIONS[i].key;
         }

@@ -87,8 +87,9 @@ int main(int argc, char **argv)
     } else if (err == 0) {
         status = act(&config, action, &report);
     } else {
-        (void)fprintf(stderr, "%sfoliotd: the settings cannot be used (%s); see foliotd --help\n",
-                      buf_text(&report.errors), err_text(err));
+        (void)fprintf(stderr, "%sfoliotd: the settings cannot be used%s%s; see foliotd --help\n",
+                      buf_text(&report.errors), err == ERR_INVALID ? "" : ": ",
+                      err == ERR_INVALID ? "" : err_text(err));
     }
     if (err == 0) {
         config_fini(&config);

@@ -115,7 +115,8 @@ static int open_rpc(struct server *server)
     }
     if (err != 0) {
         SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot listen for calls",
-                   log_text("address", config->listen), log_err(err));
+                   log_text("setting", "listen"), log_text("address", config->listen),
+                   log_text("why", server_listen_problem(err)), log_err(err));
         return err;
     }
     /* Port 0 took some port: what is advertised, and a name that was left empty, must name it. */

@@ -106,6 +106,9 @@ struct server {
  */
 MUST_USE bool server_prepare(struct server *server);
 
+/* What a person can do about an address that cannot be listened on. Static text. */
+const char *server_listen_problem(int err);
+
 /* ---- server_drain.c ---- */
 
 /* A signal: begin to drain; the second one skips the waiting. */

@@ -3,6 +3,7 @@
  * The start before there is a loop: it may wait for ZooKeeper and PostgreSQL as long as they take,
  * a signal ends it.
  */
+#include "broker/config_table.h"
 #include "broker/server_parts.h"
 
 #include "lib/base/err.h"
@@ -20,6 +21,9 @@
 /* One try to reach ZooKeeper, and the pause before the next one of anything. */
 #define TRY_MS   3000
 #define PAUSE_MS 1000
+
+/* Of tries that fail alike, the first one is told, and then one of so many. */
+#define TELL_EVERY 15
 
 /* A loop that is silent for so many session timeouts fails /livez; the watchdog is earlier. */
 #define STUCK_TIMEOUTS 3
@@ -49,6 +53,45 @@ static void not_ready(struct server *server, const char *why)
     }
 }
 
+/* What is tried again until it works. */
+struct trial {
+    const char *message; /* of the log line */
+    const char *name;    /* what is tried on, and its field's name */
+    const char *field;
+    uint32_t count;
+    char why[512]; /* of the last one that was told */
+};
+
+/* After a try that failed: tell it, unless it is told already; false if there is no use in another
+ * one, or a signal has come. */
+static bool try_again(struct server *server, struct trial *trial, const char *why, int err)
+{
+    bool is_hopeless = err != ERR_UNAVAILABLE;
+
+    if (is_hopeless || trial->count % TELL_EVERY == 0 || strcmp(trial->why, why) != 0) {
+        SERVER_LOG(server, is_hopeless ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, trial->message,
+                   log_text(trial->field, trial->name), log_text("why", why), log_err(err),
+                   log_bool("tries_again", !is_hopeless), log_uint("tries", trial->count + 1));
+        (void)snprintf(trial->why, sizeof(trial->why), "%s", why);
+    }
+    trial->count++;
+    return !is_hopeless && pause_unless_signalled(server);
+}
+
+const char *server_listen_problem(int err)
+{
+    switch (err) {
+    case ERR_EXISTS:
+        return "the port is taken: end what listens there, or choose another one";
+    case ERR_DENIED:
+        return "not allowed: ports below 1024 are root's";
+    case ERR_INVALID:
+        return "not an address of this machine";
+    default:
+        return err_text(err);
+    }
+}
+
 static bool open_admin(struct server *server)
 {
     const struct config *config = server->config;
@@ -69,7 +112,8 @@ static bool open_admin(struct server *server)
     }
     if (err != 0) {
         SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot open the admin port",
-                   log_text("address", config->admin_listen), log_err(err));
+                   log_text("setting", "admin.listen"), log_text("address", config->admin_listen),
+                   log_text("why", server_listen_problem(err)), log_err(err));
         return false;
     }
     (void)snprintf(server->admin_address, sizeof(server->admin_address),
@@ -98,6 +142,9 @@ static bool find_cluster(struct server *server)
         .name = config->cluster_name,
         .session_timeout_ms = config->zookeeper_session_timeout_ms,
     };
+    struct trial trial = {.message = "cannot read the cluster from ZooKeeper",
+                          .field = "hosts",
+                          .name = config->zookeeper_hosts};
     char fresh_id[40];
     int err;
 
@@ -111,12 +158,8 @@ static bool find_cluster(struct server *server)
         if (err == 0) {
             return true;
         }
-        SERVER_LOG(server, err == ERR_UNAVAILABLE ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
-                   "cannot read the cluster from ZooKeeper",
-                   log_text("hosts", config->zookeeper_hosts),
-                   log_text("why", server->found.message), log_err(err));
         not_ready(server, "the cluster cannot be read from ZooKeeper\n");
-        if (err != ERR_UNAVAILABLE || !pause_unless_signalled(server)) {
+        if (!try_again(server, &trial, server->found.message, err)) {
             return false;
         }
     }
@@ -134,6 +177,9 @@ static bool migrate(struct server *server, uint32_t index)
         .database_of = server->found.cluster.database_of,
         .database = index,
     };
+    struct trial trial = {.message = "cannot bring the database up to date",
+                          .field = "database",
+                          .name = database->name};
     char why[512];
     int err;
 
@@ -143,11 +189,8 @@ static bool migrate(struct server *server, uint32_t index)
         if (err == 0) {
             return true;
         }
-        SERVER_LOG(server, err == ERR_UNAVAILABLE ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
-                   "cannot bring the database up to date", log_text("database", database->name),
-                   log_text("why", why), log_err(err));
         not_ready(server, "a database cannot be brought up to date\n");
-        if (err != ERR_UNAVAILABLE || !pause_unless_signalled(server)) {
+        if (!try_again(server, &trial, why, err)) {
             return false;
         }
     }
@@ -170,6 +213,21 @@ static void raise_descriptor_limit(struct server *server)
     }
 }
 
+/* The number of shards is fixed when a cluster is made: a setting that says otherwise is told. */
+static void compare_shards(struct server *server)
+{
+    const struct config *config = server->config;
+    size_t index = config_option_find("cluster.shards");
+
+    if (config->origins[index].source != CONFIG_DEFAULT &&
+        config->cluster_shards != server->found.cluster.shard_count) {
+        SERVER_LOG(server, LOG_LEVEL_WARN,
+                   "cluster.shards is ignored: the cluster was made with another number, for good",
+                   log_int("setting", config->cluster_shards),
+                   log_uint("shards", server->found.cluster.shard_count));
+    }
+}
+
 bool server_prepare(struct server *server)
 {
     raise_descriptor_limit(server);
@@ -181,6 +239,7 @@ bool server_prepare(struct server *server)
                log_text("id", server->found.cluster.id),
                log_uint("shards", server->found.cluster.shard_count),
                log_int("session_timeout_ms", server->found.session_timeout_ms));
+    compare_shards(server);
     for (uint32_t i = 0; i < server->database_count; i++) {
         if (!migrate(server, i)) {
             return false;

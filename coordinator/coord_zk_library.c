@@ -248,7 +248,9 @@ static char log_line[256];
 static void on_log(const char *line)
 {
     // "2026-01-01 00:00:00,000:12(0x34):ZOO_ERROR@function@3022: text": people want the text.
-    const char *text = strstr(line, "ZOO_");
+    const char *place = strstr(line, "ZOO_");
+    const char *end = place == NULL ? NULL : strstr(place, ": ");
+    const char *text = end == NULL ? place : end + 2;
     size_t len = strcspn(text == NULL ? line : text, "\n");
 
     if (len >= sizeof(log_line)) {

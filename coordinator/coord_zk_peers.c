@@ -112,6 +112,9 @@ static void tell(void *ctx)
 
         if (peer->is_valid && !is_outdone(zk, peer)) {
             members[count++] = peer->member;
+        } else if (peer->is_valid && strcmp(peer->node_name, zk->self.node_name) == 0) {
+            zk_note(zk, "another broker runs under our name '%s': give each one a name of its own",
+                    peer->member.name);
         }
     }
     qsort(members, count, sizeof(*members), compare_names);

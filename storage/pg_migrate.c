@@ -43,9 +43,12 @@ static int fail(const struct migration *m, int code, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(m->errmsg, m->errmsg_size, format, args);
     va_end(args);
-    // libpq's messages end with a line feed.
+    // libpq's messages end with a line feed, and may have more lines with a tab before each.
     for (len = strlen(m->errmsg); len > 0 && m->errmsg[len - 1] == '\n'; len--) {
         m->errmsg[len - 1] = '\0';
+    }
+    for (size_t i = 0; i < len; i++) {
+        m->errmsg[i] = (uint8_t)m->errmsg[i] < ' ' ? ' ' : m->errmsg[i];
     }
     return code;
 }
@@ -250,8 +253,10 @@ static int check_cluster(const struct migration *m)
     (void)snprintf(wanted, sizeof(wanted), "%s with %" PRIu32 " shards", m->options->cluster_id,
                    m->options->shard_count);
     if (code == 0 && strcmp(found, wanted) != 0) {
-        return fail(m, ERR_CONFLICT, "the database belongs to cluster %s, not to %s", found,
-                    wanted);
+        return fail(m, ERR_CONFLICT,
+                    "the database belongs to cluster %s, not to %s: name "
+                    "another database, or set cluster.name to the cluster it belongs to",
+                    found, wanted);
     }
     return code;
 }

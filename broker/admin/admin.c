@@ -12,6 +12,7 @@
 #include <microhttpd.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -216,6 +217,20 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 
 /* ---- life ---- */
 
+static int listen_error(int number)
+{
+    switch (number) {
+    case EADDRINUSE:
+        return ERR_EXISTS;
+    case EACCES:
+        return ERR_DENIED;
+    case EADDRNOTAVAIL:
+        return ERR_INVALID;
+    default:
+        return ERR_IO;
+    }
+}
+
 static int start_daemon(struct admin *admin)
 {
     union {
@@ -241,7 +256,7 @@ static int start_daemon(struct admin *admin)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX,
         MHD_OPTION_END);
-    return admin->daemon == NULL ? ERR_IO : 0;
+    return admin->daemon == NULL ? listen_error(errno) : 0;
 }
 
 int admin_open(const struct admin_options *options, struct admin **out)

@@ -2,12 +2,15 @@
  *
  * Finding a command, its help, and its options.
  */
+#define _GNU_SOURCE /* strerrordesc_np */
+
 #include "client/cli/command.h"
 
 #include "client/cli/cli.h"
 #include "lib/base/buf.h"
 #include "lib/base/check.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,6 +93,23 @@ static void print_help(const struct command *command)
     (void)printf("\nexamples:\n%s", command->examples);
 }
 
+static int refuse_verb(const char *noun, const char *verb, const char *const *verbs, size_t count)
+{
+    char known[128] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < count && len < sizeof(known); i++) {
+        len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s",
+                                i == 0           ? ""
+                                : i + 1 == count ? " or "
+                                                 : ", ",
+                                verbs[i]);
+    }
+    return verb[0] == '\0' || verb[0] == '-'
+               ? cli_usage("\"foliot %s\" needs a verb: %s", noun, known)
+               : cli_usage("no command \"%s %s\"; \"foliot %s\" knows %s", noun, verb, noun, known);
+}
+
 /* Say that there is no such command, and what may have been meant. */
 static int refuse_command(const char *noun, const char *verb)
 {
@@ -107,7 +127,7 @@ static int refuse_command(const char *noun, const char *verb)
     if (word_count > 0) {
         nearest = args_nearest(verb, words, word_count);
         if (nearest == NULL) {
-            return cli_usage("\"foliot %s\" needs a verb that it knows; see foliot --help", noun);
+            return refuse_verb(noun, verb, words, word_count);
         }
         return cli_usage("no command \"%s %s\"; did you mean \"foliot %s %s\"?", noun, verb, noun,
                          nearest);
@@ -190,7 +210,9 @@ int command_print(const struct buf *out)
     struct slice text = buf_slice(out);
 
     if (out->failed || fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout) != 0) {
-        cli_say("could not write the output");
+        if (errno != EPIPE) { // Whoever read us has had enough: nothing to complain of.
+            cli_say("could not write the output: %s", strerrordesc_np(errno));
+        }
         return CLI_ERROR;
     }
     return CLI_OK;

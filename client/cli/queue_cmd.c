@@ -90,10 +90,11 @@ static int read_names(const struct args *args, struct queue *queue)
                : copy_text("the name", args->operands[0], queue->name, sizeof(queue->name));
 }
 
-static int read_number(const struct args *args, const char *name, uint32_t *value)
+/* 0 is the wire's word for the default: who writes it means something else. */
+static int read_number(const struct args *args, const char *name, int64_t least, uint32_t *value)
 {
     int64_t number = *value;
-    int err = args_number(args, name, 0, UINT32_MAX, &number);
+    int err = args_number(args, name, least, UINT32_MAX, &number);
 
     *value = (uint32_t)number;
     return err == 0 ? CLI_OK : CLI_USAGE;
@@ -125,13 +126,14 @@ static int read_policy(const struct args *args, struct queue *queue)
     };
     const struct {
         const char *name;
+        int64_t least;
         uint32_t *value;
     } numbers[] = {
-        {"concurrency", &queue->concurrency_max},
-        {"failures-max", &queue->retry.failures_max},
-        {"unknowns-max", &queue->retry.unknowns_max},
-        {"jitter-permille", &queue->retry.jitter_permille},
-        {"multiplier-permille", &queue->retry.multiplier_permille},
+        {"concurrency", 1, &queue->concurrency_max},
+        {"failures-max", 1, &queue->retry.failures_max},
+        {"unknowns-max", 1, &queue->retry.unknowns_max},
+        {"jitter-permille", 0, &queue->retry.jitter_permille},
+        {"multiplier-permille", 1, &queue->retry.multiplier_permille},
     };
     int code = read_delivery(args, &queue->at_most_once);
 
@@ -142,7 +144,7 @@ static int read_policy(const struct args *args, struct queue *queue)
         code = args_span(args, spans[i].name, spans[i].value) == 0 ? CLI_OK : CLI_USAGE;
     }
     for (size_t i = 0; i < ARRAY_COUNT(numbers) && code == CLI_OK; i++) {
-        code = read_number(args, numbers[i].name, numbers[i].value);
+        code = read_number(args, numbers[i].name, numbers[i].least, numbers[i].value);
     }
     return code;
 }
@@ -310,11 +312,33 @@ static int write_back(struct queue_run *run)
     return code != CLI_OK ? code : run_call(run, UPDATE_PATH, false, "update");
 }
 
+/* Does an option say anything of the queue's policy? */
+static bool says_policy(const struct args *args)
+{
+    static const char *const others[] = {"namespace", "server", "timeout", "output"};
+
+    for (size_t i = 0; i < args->item_count; i++) {
+        bool is_other = false;
+
+        for (size_t j = 0; j < ARRAY_COUNT(others); j++) {
+            is_other = is_other || strcmp(args->items[i].name, others[j]) == 0;
+        }
+        if (!is_other) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int queue_update(const struct args *args)
 {
     struct queue_run run;
-    int code = run_open(&run, args);
+    int code;
 
+    if (!says_policy(args)) {
+        return cli_usage("say what changes, for example --target URL; see --help");
+    }
+    code = run_open(&run, args);
     if (code != CLI_OK) {
         return code;
     }

@@ -329,7 +329,10 @@ static int open_server(struct receiver *receiver, const struct args *args)
     err = rpc_server_open(receiver->loop, &options, &receiver->server);
     if (err != 0) {
         cli_say("cannot listen on %s port %d: %s; choose another --port, 0 takes any",
-                options.address, (int)port, err_text(err));
+                options.address, (int)port,
+                err == ERR_EXISTS    ? "the port is taken"
+                : err == ERR_INVALID ? "not an address of this machine"
+                                     : err_text(err));
         return err == ERR_EXISTS ? CLI_CONFLICT : CLI_ERROR;
     }
     return CLI_OK;

@@ -94,8 +94,10 @@ static int open_channels(struct session *session)
         options.response_bytes_max = RPC_MESSAGE_BYTES_MAX;
         err = rpc_channel_open(session->loop, &options, &session->channels[i]);
         if (err != 0) {
-            return cli_usage("server \"%s\" is not host:port: %s", session->names[i],
-                             err_text(err));
+            return err == ERR_INVALID
+                       ? cli_usage("server \"%s\" must be host:port, as 127.0.0.1:7400",
+                                   session->names[i])
+                       : cli_usage("server \"%s\": %s", session->names[i], err_text(err));
         }
     }
     return CLI_OK;

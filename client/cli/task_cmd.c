@@ -2,6 +2,8 @@
  *
  * foliot task create, get, cancel, update.
  */
+#define _GNU_SOURCE /* strerrordesc_np */
+
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/json.h"
@@ -11,6 +13,7 @@
 #include "lib/base/mem.h"
 #include "proto/codec_task.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +101,7 @@ static int read_payload_file(struct task_run *run, const char *path)
     }
     file = fopen(path, "rb");
     if (file == NULL) {
-        return cli_usage("cannot open \"%s\"", path);
+        return cli_usage("cannot open \"%s\": %s", path, strerrordesc_np(errno));
     }
     code = read_stream(run, file, path);
     (void)fclose(file);
@@ -216,6 +219,10 @@ static int read_create(struct task_run *run, struct create_request *request)
     }
     if (code == CLI_OK) {
         code = read_latest(run->args, request);
+    }
+    if (code == CLI_OK && request->key.len == 0 &&
+        (args_has(run->args, "key-policy") || args_has(run->args, "latest"))) {
+        code = cli_usage("--key-policy and --latest are about a key: add --key KEY");
     }
     return code;
 }

@@ -87,7 +87,8 @@ struct rpc_channel {
     struct list wires;
     struct resolve_request resolving;
     bool is_resolving;
-    bool wants_resolve; /* an address failed or is leaving: look the name up again */
+    const char *failure; /* how the last address failed, constant text */
+    bool wants_resolve;  /* an address failed or is leaving: look the name up again */
     span_ms keepalive_ms;
 
     bool is_closing;

@@ -59,6 +59,7 @@ static void on_slot_timer(struct loop_timer *timer, void *ctx)
 
     (void)timer;
     if (slot->state == SLOT_DIALLING) {
+        slot->channel->failure = "no connection to the target: it cannot be reached";
         dial_stop(&slot->dial);
         fail_slot(slot);
     } else if (slot->state == SLOT_GREETING) {
@@ -108,6 +109,9 @@ static void part(struct rpc_wire *wire)
     slot->wire = NULL;
     wire->slot = NULL;
     if (is_failure) {
+        wire->channel->failure = rpc_caller_is_ready(wire->caller)
+                                     ? "no connection to the target: it closes each one at once"
+                                     : "no connection to the target: no gRPC server greets there";
         fail_slot(slot);
     }
 }
@@ -377,12 +381,16 @@ static void on_dialled(int err, int fd, void *ctx)
     struct rpc_slot *slot = ctx;
 
     if (err != 0) {
+        slot->channel->failure = err == ERR_UNAVAILABLE
+                                     ? "no connection to the target: nobody accepts it there"
+                                     : "no connection to the target: it cannot be reached";
         fail_slot(slot);
         return;
     }
     slot->wire = new_wire(slot, fd);
     if (slot->wire == NULL) {
         (void)close(fd);
+        slot->channel->failure = "no connection to the target: no memory for it";
         fail_slot(slot);
         return;
     }

@@ -11,6 +11,7 @@
 #include "lib/base/err.h"
 #include "lib/io/clock.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -400,6 +401,10 @@ static void without_postgres_it_lives_and_is_not_ready(void)
     MUST_EQ(daemon_get(&daemon, "/livez", body, sizeof(body)), 200);
     MUST_EQ(daemon_get(&daemon, "/readyz", body, sizeof(body)), 503);
     MUST(strstr(body, "database") != NULL);
+    (void)poll(NULL, 0, 2500); // Two more tries: what has been told is not told again.
+    MUST_EQ(daemon_count_logged(&daemon, "cannot bring the database up to date"), 1);
+    MUST(daemon_has_logged(&daemon, "Connection refused"));
+    MUST(!daemon_has_logged(&daemon, "\\n"));
     daemon_stop(&daemon);
     fixture_close(&fixture);
 }
@@ -416,6 +421,44 @@ static void a_port_in_use_is_a_clear_error(void)
     daemon_start(&second, &scene.fixture, "b", flags);
     MUST_EQ(daemon_wait_end(&second, 20000), 1);
     MUST(daemon_has_logged(&second, "cannot listen for calls"));
+    MUST(daemon_has_logged(&second, "the port is taken"));
+    (void)snprintf(flag, sizeof(flag), "--admin-listen=%s", scene.a.admin);
+    daemon_start(&second, &scene.fixture, "c", flags);
+    MUST_EQ(daemon_wait_end(&second, 20000), 1);
+    MUST(daemon_has_logged(&second, "cannot open the admin port"));
+    MUST(daemon_has_logged(&second, "the port is taken"));
+    close_scene(&scene);
+}
+
+static void a_number_of_shards_that_is_not_the_clusters_is_told(void)
+{
+    static const char *const flags[] = {"--cluster-shards=16", NULL};
+    struct scene scene = {0};
+
+    open_one(&scene, "shards");
+    MUST(!daemon_has_logged(&scene.a, "cluster.shards is ignored"));
+    daemon_start(&scene.b, &scene.fixture, "b", flags);
+    daemon_wait_ready(&scene.b);
+    MUST(daemon_has_logged(&scene.b, "cluster.shards is ignored"));
+    close_scene(&scene);
+}
+
+static void a_name_that_two_brokers_use_is_told_and_harms_nothing(void)
+{
+    struct scene scene = {0};
+
+    open_one(&scene, "twins");
+    WORLD_UNTIL(&scene.world, daemon_metric(&scene.a, "foliot_shards_owned") == 8, 20000);
+    daemon_start(&scene.b, &scene.fixture, "a", FLAGS);
+    daemon_wait_ready(&scene.b);
+    WORLD_UNTIL(&scene.world, daemon_has_logged(&scene.a, "another broker runs under our name"),
+                10000);
+    WORLD_UNTIL(&scene.world,
+                daemon_metric(&scene.a, "foliot_shards_owned") +
+                        daemon_metric(&scene.b, "foliot_shards_owned") ==
+                    8,
+                20000);
+    MUST(!daemon_has_logged(&scene.b, "no longer served")); // Never had one.
     close_scene(&scene);
 }
 
@@ -460,6 +503,8 @@ int main(int argc, char **argv)
         MUST_CASE(without_zookeeper_it_lives_and_is_not_ready),
         MUST_CASE(without_postgres_it_lives_and_is_not_ready),
         MUST_CASE(a_port_in_use_is_a_clear_error),
+        MUST_CASE(a_number_of_shards_that_is_not_the_clusters_is_told),
+        MUST_CASE(a_name_that_two_brokers_use_is_told_and_harms_nothing),
     };
 
     fixture_need_servers(argv);

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent import futures
 
@@ -236,6 +237,52 @@ def exit_codes_tell_errors_apart(broker):
     assert "try again in 1000 ms" in foliot.stderr, foliot.stderr
     broker.tasks.fail_next = [(grpc.StatusCode.PERMISSION_DENIED, "DENIED")]
     foliot("task", "create", "-q", "m", broker=broker, code=4)
+
+
+def each_mistake_has_one_line_that_says_what_to_do(broker):
+    rows = [
+        (("task",), "needs a verb: create, get, cancel or update"),
+        (("task", "creat"), 'did you mean "foliot task create"?'),
+        (("cluster", "bogus"), '"foliot cluster" knows status or shards'),
+        (("task", "create", "--quue", "m"), 'did you mean "--queue"?'),
+        (("task", "create", "-q", "m", "--at", "tomorow"), "must be +15m, now, or a time"),
+        (("task", "create", "-q", "m", "-f", "/nonexistent"), "No such file or directory"),
+        (("task", "create", "-q", "m", "--key-policy", "reject"), "add --key KEY"),
+        (("queue", "create", "m", "-t", "receiver://h:1", "--failures-max", "0"),
+         "must be a whole number from 1"),
+        (("queue", "update", "mail"), "say what changes"),
+    ]
+    before = len(broker.tasks.calls)
+    for words, hint in rows:
+        foliot(*words, broker=broker, code=2)
+        lines = foliot.stderr.splitlines()
+        assert len(lines) == 1 and hint in lines[0], (words, lines)
+    assert len(broker.tasks.calls) == before
+    foliot("cluster", "status", servers=["127.0.0.1"], code=2)
+    assert "must be host:port, as 127.0.0.1:7400" in foliot.stderr, foliot.stderr
+
+
+def says_why_there_is_no_connection(_):
+    import socket
+    foliot("cluster", "status", servers=[dead_address()], code=6)
+    assert "nobody accepts it there" in foliot.stderr, foliot.stderr
+    with socket.socket() as other:  # A server of another kind: it closes what it cannot read.
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        closer = threading.Thread(target=lambda: other.accept()[0].close())
+        closer.start()
+        foliot("cluster", "status", servers=[f"127.0.0.1:{other.getsockname()[1]}"], code=6)
+        closer.join()
+        assert "no gRPC server greets there" in foliot.stderr, foliot.stderr
+
+
+def a_reader_that_has_had_enough_is_no_fault(broker):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as out:
+        done = subprocess.run([FOLIOT, "queue", "list", "--server", broker.address], stdout=out,
+                              stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
+    assert done.stderr == b"", done.stderr
 
 
 def goes_to_the_next_server_when_nothing_happened(broker):

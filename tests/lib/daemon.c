@@ -202,6 +202,16 @@ bool daemon_has_logged(const struct daemon *daemon, const char *text)
     return strstr(read_log(daemon), text) != NULL;
 }
 
+size_t daemon_count_logged(const struct daemon *daemon, const char *text)
+{
+    size_t count = 0;
+
+    for (const char *at = read_log(daemon); (at = strstr(at, text)) != NULL; at += strlen(text)) {
+        count++;
+    }
+    return count;
+}
+
 /* The value of a text field in the line that says `message`. */
 static bool find_field(const struct daemon *daemon, const char *message, const char *field,
                        char *out, size_t out_size)

@@ -62,4 +62,7 @@ void daemon_stop(struct daemon *daemon);
 /* Does the log have a line with this text? */
 bool daemon_has_logged(const struct daemon *daemon, const char *text);
 
+/* How often the text is in the log. */
+size_t daemon_count_logged(const struct daemon *daemon, const char *text);
+
 #endif

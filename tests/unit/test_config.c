@@ -384,6 +384,9 @@ Test(config, every_bad_flag_or_variable_has_its_line)
         {"--databases=dbname=a", NULL,
          "--databases: databases must be name=conninfo each, as db0=host=127.0.0.1 dbname=foliot, "
          "with a name of 1 to 63 of a-z, 0-9 and . _ -"},
+        {"--databases=host=127.0.0.1 port=5432 dbname=a", NULL, // a name was forgotten
+         "--databases: databases must be name=conninfo each, as db0=host=127.0.0.1 dbname=foliot, "
+         "with a name of 1 to 63 of a-z, 0-9 and . _ -"},
         {"--databases=db0=", NULL,
          "--databases: databases must be name=conninfo each, as db0=host=127.0.0.1 dbname=foliot, "
          "with a name of 1 to 63 of a-z, 0-9 and . _ -"},
@@ -439,11 +442,23 @@ Test(config, a_foreign_variable_is_a_warning_with_a_hint)
 
     load_all(&load, NULL,
              WORDS("FOLIOT_DATABASES=db0=dbname=a", "FOLIOT_LOG_LEVL=warn",
-                   "FOLIOT_PORT=tcp://10.0.0.1:7400", "FOLIOT_TEST_PG=x", "PATH=/bin"));
+                   "FOLIOT_PORT=tcp://10.0.0.1:7400", "FOLIOT_NOPE=1", "FOLIOT_TEST_PG=x",
+                   "FOLIOT_SERVER=127.0.0.1:7400", "PATH=/bin"));
     cr_assert_eq(load.err, 0, "%s", buf_text(&load.report.errors));
     cr_assert_str_eq(buf_text(&load.report.warnings),
                      "FOLIOT_LOG_LEVL: not a setting of ours, ignored; did you mean the variable "
-                     "of log.level?\nFOLIOT_PORT: not a setting of ours, ignored\n");
+                     "of log.level?\nFOLIOT_PORT: not a setting of ours, ignored\n"
+                     "FOLIOT_NOPE: not a setting of ours, ignored\n");
+    unload(&load);
+}
+
+Test(config, one_unknown_flag_gives_one_line)
+{
+    struct load load;
+
+    load_all(&load, WORDS("--listn", "127.0.0.1:1", "--x"), NULL);
+    cr_assert_str_eq(buf_text(&load.report.errors),
+                     "--listn: unknown flag; did you mean --listen?\n--x: unknown flag\n");
     unload(&load);
 }
 
