@@ -8,15 +8,18 @@
 
 #include "broker/core/broker.h"
 #include "broker/core/inspect.h"
+#include "broker/core/lane.h"
 #include "broker/core/wheel.h"
 #include "coordinator/assign.h"
 #include "lib/base/map.h"
 #include "lib/base/pool.h"
 #include "lib/base/prng.h"
 
-/* Operations that may wait for the next commits of one database. Calls get the first half, claims
- * three quarters, outcomes all: due work before intake. */
-#define OPS_WAITING_MAX 16384U
+/* Operations that may wait for the next commits of one database, by who asks. Claims: one batch, so
+ * that what waits beyond it waits in its queue's line and the queues take turns. */
+#define CALL_OPS_MAX   8192U
+#define CLAIM_OPS_MAX  2048U
+#define SETTLE_OPS_MAX 8192U
 
 /* Calls inside the core at once; each is a caller's memory, so this bounds the edge as well. */
 #define CALLS_MAX 65536U
@@ -252,18 +255,30 @@ struct note {
     struct call *call;
 };
 
+/* Who asks the writer, in the order in which a batch is filled: due work before intake. */
+enum writer_class {
+    WRITER_CLAIM,
+    WRITER_SETTLE,
+    WRITER_CALL,
+    WRITER_CLASS_COUNT
+};
+
 /*
  * Group commit of one database.
- * 1. ops[head … head + flying − 1] are in the batch in flight; the rest up to tail waits.
+ * 1. ops[0 … count − 1] are the batch in flight, or one that the store has refused and that is sent
+ *    again as it is; what waits behind it is in the lanes.
+ * 2. An operation whose note is paired has the next one behind it in the same lane.
  */
 struct writer {
     struct broker *broker;
     uint32_t database;
-    struct store_op *ops;
+    struct lane lanes[WRITER_CLASS_COUNT];
+    enum writer_class chained; /* lane of the last operation added, if is_chained */
+    bool is_chained;           /* its note is paired: the next one goes with it */
+    struct store_op *ops;      /* BATCH_OP_COUNT_MAX of them, as notes */
     struct note *notes;
-    uint32_t head;
-    uint32_t flying;
-    uint32_t tail;
+    uint32_t count;
+    size_t bytes; /* of the batch that is being filled */
     bool is_flying;
     boot_us sent_at;
     boot_us retry_at;

@@ -23,22 +23,40 @@
 /* A claim that just missed a batch waits for that commit and then for its own. */
 #define LEAD_COMMITS 2
 
+/* What each class may fill of a batch, whatever the others ask for. */
+#define BATCH_SHARE (BATCH_OP_COUNT_MAX / 4)
+
 /* Operations that one piece of work adds at most: displace, insert, claim. */
 #define OPS_PER_WORK 3U
+
+/* Operations that may wait, by class. */
+static const uint32_t LANE_CAPACITY[WRITER_CLASS_COUNT] = {
+    [WRITER_CLAIM] = CLAIM_OPS_MAX,
+    [WRITER_SETTLE] = SETTLE_OPS_MAX,
+    [WRITER_CALL] = CALL_OPS_MAX,
+};
 
 int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
 {
     writer->broker = broker;
     writer->database = database;
     writer->sweep_at = SWEEP_US;
-    writer->ops = mem_new(OPS_WAITING_MAX, sizeof(*writer->ops));
-    writer->notes = mem_new(OPS_WAITING_MAX, sizeof(*writer->notes));
+    writer->ops = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->ops));
+    writer->notes = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->notes));
     map_init(&writer->keys, BATCH_OP_COUNT_MAX);
+    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+        if (lane_init(&writer->lanes[i], LANE_CAPACITY[i]) != 0) {
+            return ERR_NO_MEMORY;
+        }
+    }
     return writer->ops == NULL || writer->notes == NULL ? ERR_NO_MEMORY : 0;
 }
 
 void writer_fini(struct writer *writer)
 {
+    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+        lane_fini(&writer->lanes[i]);
+    }
     mem_free(writer->ops);
     mem_free(writer->notes);
     map_fini(&writer->keys);
@@ -46,38 +64,54 @@ void writer_fini(struct writer *writer)
 
 bool writer_has_room(const struct writer *writer, enum writer_class class)
 {
-    uint32_t limit = OPS_WAITING_MAX;
+    return writer->lanes[class].count + OPS_PER_WORK <= writer->lanes[class].capacity;
+}
 
-    switch (class) {
-    case WRITER_CALL:
-        limit = OPS_WAITING_MAX / 2;
-        break;
-    case WRITER_CLAIM:
-        limit = OPS_WAITING_MAX / 4 * 3;
-        break;
-    case WRITER_SETTLE:
-        break;
+/* Operations in the lanes. */
+static uint32_t waiting(const struct writer *writer)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+        count += writer->lanes[i].count;
     }
-    return writer->tail + OPS_PER_WORK <= limit;
+    return count;
 }
 
 uint32_t writer_count(const struct writer *writer)
 {
-    return writer->tail - writer->head;
+    return writer->count + waiting(writer);
+}
+
+static enum writer_class class_of(enum note_kind kind)
+{
+    switch (kind) {
+    case NOTE_CLAIM:
+        return WRITER_CLAIM;
+    case NOTE_SETTLE:
+        return WRITER_SETTLE;
+    case NOTE_INSERT:
+    case NOTE_CANCEL:
+    case NOTE_UPDATE:
+    case NOTE_DISPLACE:
+        break;
+    }
+    return WRITER_CALL;
 }
 
 struct store_op *writer_add(struct writer *writer, struct shard *shard, const struct note *note)
 {
+    enum writer_class class = writer->is_chained ? writer->chained : class_of(note->kind);
+    struct note stamped = *note;
     struct store_op *op;
 
-    REQUIRE(writer->tail < OPS_WAITING_MAX && shard->epoch > 0);
-    op = &writer->ops[writer->tail];
-    memset(op, 0, sizeof(*op));
+    REQUIRE(shard->epoch > 0);
+    stamped.serial = shard->serial;
+    op = lane_add(&writer->lanes[class], &stamped);
     op->shard = shard->id;
     op->epoch = shard->epoch;
-    writer->notes[writer->tail] = *note;
-    writer->notes[writer->tail].serial = shard->serial;
-    writer->tail++;
+    writer->chained = class;
+    writer->is_chained = note->is_paired;
     shard->ops++;
     return op;
 }
@@ -88,19 +122,6 @@ void writer_drop_row(struct writer *writer, struct claim_row row)
         writer->drops[writer->drop_count++] = row;
     }
     // Else the sweep finds it.
-}
-
-/* Move what waits to the front of the arrays; nothing is in flight. */
-static void close_up(struct writer *writer)
-{
-    uint32_t count = writer->tail - writer->head;
-
-    if (writer->head > 0 && count > 0) {
-        memmove(writer->ops, writer->ops + writer->head, count * sizeof(*writer->ops));
-        memmove(writer->notes, writer->notes + writer->head, count * sizeof(*writer->notes));
-    }
-    writer->head = 0;
-    writer->tail = count;
 }
 
 /* Tell who asked for an operation what came of it. */
@@ -139,12 +160,12 @@ static void deliver(struct broker *broker, const struct store_op *op, const stru
 /* After all results: what they say about the shards themselves. */
 static void judge_shards(struct broker *broker, const struct writer *writer, int result)
 {
-    for (uint32_t i = 0; i < writer->flying; i++) {
-        const struct store_op *op = &writer->ops[writer->head + i];
+    for (uint32_t i = 0; i < writer->count; i++) {
+        const struct store_op *op = &writer->ops[i];
         struct shard *shard = &broker->shards[op->shard];
 
         shard_touch(shard); // Its waiting calls, or its release, may go on.
-        if (writer->notes[writer->head + i].serial != shard->serial) {
+        if (writer->notes[i].serial != shard->serial) {
             continue; // Dropped already, perhaps by an operation before this one.
         }
         if (result == ERR_OUTCOME_UNKNOWN) {
@@ -174,7 +195,7 @@ static void count_batch(struct writer *writer, int result)
     }
     writer->failing_since = 0;
     broker->stats.batches++;
-    broker->stats.batch_ops += writer->flying;
+    broker->stats.batch_ops += writer->count;
     writer->commit_us += (took_us - writer->commit_us) / COMMIT_SMOOTHING;
     writer->slow_us = time_max(took_us, writer->slow_us - writer->slow_us / SLOW_SMOOTHING);
     database->lead_ms =
@@ -190,9 +211,9 @@ static void count_group(struct writer *writer, int result)
     if (group == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < writer->flying; i++) {
-        const struct note *note = &writer->notes[writer->head + i];
-        const struct store_op *op = &writer->ops[writer->head + i];
+    for (uint32_t i = 0; i < writer->count; i++) {
+        const struct note *note = &writer->notes[i];
+        const struct store_op *op = &writer->ops[i];
 
         if (note->kind == NOTE_CLAIM && (result != 0 || op->result == 0)) {
             note->flight->group = group;
@@ -211,7 +232,6 @@ static void batch_done(struct store_batch *batch)
     struct broker *broker = writer->broker;
     int result = batch->result;
 
-    writer->is_flying = false;
     count_batch(writer, result);
     count_group(writer, result);
     if (result == 0) {
@@ -219,42 +239,72 @@ static void batch_done(struct store_batch *batch)
                 (writer->drop_count - writer->drops_flying) * sizeof(writer->drops[0]));
         writer->drop_count -= writer->drops_flying;
     }
-    for (uint32_t i = 0; i < writer->flying; i++) {
-        const struct store_op *op = &writer->ops[writer->head + i];
+    for (uint32_t i = 0; i < writer->count; i++) {
+        const struct store_op *op = &writer->ops[i];
 
-        deliver(broker, op, &writer->notes[writer->head + i], result == 0 ? op->result : result);
+        deliver(broker, op, &writer->notes[i], result == 0 ? op->result : result);
     }
     judge_shards(broker, writer, result);
-    writer->head += writer->flying;
-    writer->flying = 0;
-    close_up(writer);
+    writer->count = 0;
+    writer->is_flying = false; // Not before: a shard that is dropped meanwhile leaves it alone.
+}
+
+/* An operation of a dropped shard leaves before it was sent. */
+static void leave(struct shard *shard, const struct note *note, bool keep)
+{
+    shard->ops--;
+    if (note->flight != NULL) {
+        note->flight->is_sent = false;
+    }
+    if (note->call != NULL) {
+        call_cut(shard, note->call, keep);
+    }
+}
+
+static void cut_lane(struct lane *lane, struct shard *shard, bool keep)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < lane->count; i++) {
+        if (lane_op(lane, i)->shard == shard->id) {
+            leave(shard, lane_note(lane, i), keep);
+            continue;
+        }
+        *lane_op(lane, kept) = *lane_op(lane, i);
+        *lane_note(lane, kept) = *lane_note(lane, i);
+        kept++;
+    }
+    lane_cut(lane, kept);
+}
+
+/* A batch that the store has refused is not on its way yet. */
+static void cut_refused(struct writer *writer, struct shard *shard, bool keep)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < writer->count; i++) {
+        if (writer->ops[i].shard == shard->id) {
+            leave(shard, &writer->notes[i], keep);
+            continue;
+        }
+        writer->ops[kept] = writer->ops[i];
+        writer->notes[kept] = writer->notes[i];
+        kept++;
+    }
+    writer->count = kept;
 }
 
 void writer_cut(struct writer *writer, struct shard *shard, bool keep)
 {
-    uint32_t kept = writer->head + writer->flying;
-
-    for (uint32_t i = kept; i < writer->tail; i++) {
-        const struct note *note = &writer->notes[i];
-
-        if (writer->ops[i].shard != shard->id) {
-            writer->ops[kept] = writer->ops[i];
-            writer->notes[kept] = writer->notes[i];
-            kept++;
-            continue;
-        }
-        shard->ops--;
-        if (note->flight != NULL) {
-            note->flight->is_sent = false;
-        }
-        if (note->call != NULL) {
-            call_cut(shard, note->call, keep);
-        }
+    if (!writer->is_flying) {
+        cut_refused(writer, shard, keep);
     }
-    writer->tail = kept;
+    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+        cut_lane(&writer->lanes[i], shard, keep);
+    }
 }
 
-/* Whether an operation may join the batch that is being cut: one per key. */
+/* Whether an operation may join the batch that is being filled: one per key. */
 static bool joins(struct writer *writer, const struct store_op *op)
 {
     uint64_t hash = op->task.queue;
@@ -269,30 +319,69 @@ static bool joins(struct writer *writer, const struct store_op *op)
     return map_put(&writer->keys, hash, writer) == 0;
 }
 
-/* How many of the waiting operations go into the next batch. */
-static uint32_t cut_batch(struct writer *writer)
+/* The first operation of a lane and those that must be in its batch; bytes of all. */
+static uint32_t chain(const struct lane *lane, size_t *bytes)
 {
-    uint32_t limit = writer->tail - writer->head;
-    uint32_t count = 0;
+    uint32_t length = 0;
 
-    if (limit > BATCH_OP_COUNT_MAX) {
-        limit = BATCH_OP_COUNT_MAX;
+    *bytes = 0;
+    do {
+        const struct store_op *op = lane_op(lane, length);
+
+        *bytes += op->task.payload.len + op->task.key.len + op->error_text.len;
+        length++;
+    } while (lane_note(lane, length - 1)->is_paired);
+    return length;
+}
+
+/* Move the first chain of a lane into the batch. False: it does not fit, or its key does not. */
+static bool move_chain(struct writer *writer, struct lane *lane, uint32_t limit)
+{
+    size_t bytes;
+    uint32_t length = chain(lane, &bytes);
+
+    if (writer->count + length > limit || writer->bytes + bytes > BATCH_BYTES_MAX) {
+        return false;
     }
-    while (count < limit && joins(writer, &writer->ops[writer->head + count])) {
-        count++;
+    for (uint32_t i = 0; i < length; i++) {
+        if (!joins(writer, lane_op(lane, i))) {
+            return false; // A chain has one insert at most.
+        }
+    }
+    for (uint32_t i = 0; i < length; i++) {
+        writer->ops[writer->count] = *lane_op(lane, i);
+        writer->notes[writer->count] = *lane_note(lane, i);
+        writer->count++;
+    }
+    writer->bytes += bytes;
+    lane_drop(lane, length);
+    return true;
+}
+
+static void move_some(struct writer *writer, struct lane *lane, uint32_t limit)
+{
+    while (lane->count > 0 && move_chain(writer, lane, limit)) {
+    }
+}
+
+/* Each lane gets its share first, so that no class of work starves; then the order of classes. */
+static void fill_batch(struct writer *writer)
+{
+    writer->bytes = 0;
+    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+        move_some(writer, &writer->lanes[i], writer->count + BATCH_SHARE);
+    }
+    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+        move_some(writer, &writer->lanes[i], BATCH_OP_COUNT_MAX);
     }
     map_fini(&writer->keys);
-    while (count > 0 && writer->notes[writer->head + count - 1].is_paired) {
-        count--; // What belongs together stays together, in the next one.
-    }
-    return count;
 }
 
 /* A group for the batch's claims. False if there is none to be had. */
-static bool prepare_group(struct writer *writer, uint32_t count)
+static bool prepare_group(struct writer *writer)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (writer->ops[writer->head + i].kind == STORE_CLAIM) {
+    for (uint32_t i = 0; i < writer->count; i++) {
+        if (writer->ops[i].kind == STORE_CLAIM) {
             writer->group = pool_take(&writer->broker->groups);
             if (writer->group == NULL) {
                 return false;
@@ -309,15 +398,16 @@ void writer_step(struct writer *writer)
 {
     struct broker *broker = writer->broker;
     struct store_batch *batch = &writer->batch;
-    uint32_t count;
 
     if (writer->is_flying || broker->now.boot < writer->retry_at) {
         return;
     }
-    count = cut_batch(writer);
+    if (writer->count == 0) {
+        fill_batch(writer);
+    }
     writer->is_sweep_due = broker->now.boot >= writer->sweep_at && broker->is_session;
-    if ((count == 0 && writer->drop_count < DROPS_MAX / 2 && !writer->is_sweep_due) ||
-        !prepare_group(writer, count)) {
+    if ((writer->count == 0 && writer->drop_count < DROPS_MAX / 2 && !writer->is_sweep_due) ||
+        !prepare_group(writer)) {
         return;
     }
     if (writer->is_sweep_due) {
@@ -325,8 +415,8 @@ void writer_step(struct writer *writer)
     }
     writer->drops_flying = writer->drop_count;
     *batch = (struct store_batch){.database = writer->database,
-                                  .ops = writer->ops + writer->head,
-                                  .op_count = count,
+                                  .ops = writer->ops,
+                                  .op_count = writer->count,
                                   .drop_rows = writer->drops,
                                   .drop_count = writer->drops_flying,
                                   .sweep = writer->is_sweep_due,
@@ -343,7 +433,6 @@ void writer_step(struct writer *writer)
         writer->retry_at = broker->now.boot + RETRY_US;
         return;
     }
-    writer->flying = count;
     writer->is_flying = true;
     writer->sent_at = broker->now.boot;
 }
@@ -353,7 +442,7 @@ boot_us writer_next_wake(const struct writer *writer)
     if (writer->is_flying) {
         return BOOT_NEVER; // The reply wakes us.
     }
-    if (writer->tail > writer->head) {
+    if (writer_count(writer) > 0) {
         return time_max(writer->retry_at, writer->broker->now.boot);
     }
     return time_max(writer->sweep_at, writer->retry_at);

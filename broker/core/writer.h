@@ -2,26 +2,21 @@
  *
  * Group commit, one writer per database: while a commit is in flight the next batch fills, and it
  * leaves when the answer comes. No timer. Keeps the rules that a batch must obey (storage/store.h)
- * and hands each operation's result back to who asked for it. source: DESIGN 3
+ * and hands each operation's result back to who asked for it. Claims, outcomes and calls wait in
+ * lanes of their own: each has a share of a batch, and claims come first in what is left, then
+ * outcomes, then calls. source: DESIGN 3
  */
 #ifndef FOLIOT_BROKER_CORE_WRITER_H
 #define FOLIOT_BROKER_CORE_WRITER_H
 
 #include "broker/core/state.h"
 
-/* Who asks for room: due work goes before intake. */
-enum writer_class {
-    WRITER_CALL = 1,
-    WRITER_CLAIM,
-    WRITER_SETTLE
-};
-
 /* errors: ERR_NO_MEMORY. */
 MUST_USE int writer_init(struct writer *writer, struct broker *broker, uint32_t database);
 
 void writer_fini(struct writer *writer);
 
-/* Whether two more operations (the most that one piece of work needs) find room. */
+/* Whether one more piece of work of this class finds room. */
 bool writer_has_room(const struct writer *writer, enum writer_class class);
 
 /* Operations that wait or are in flight. */

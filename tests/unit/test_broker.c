@@ -9,6 +9,8 @@
 #include "broker/core/inspect.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
+#include "lib/base/limits.h"
+#include "lib/base/mem.h"
 #include "storage/store_mem.h"
 
 #include <criterion/criterion.h>
@@ -337,6 +339,68 @@ Test(broker, a_task_without_room_at_its_target_stays_claimed_until_start_by)
     rig_pass(&rig, 100);
     cr_assert_eq(rig.seen_count, ARRAY_COUNT(calls) + 1);
     cr_assert_eq(rig.seen[3].attempt, 2);
+    rig_close(&rig);
+}
+
+/* Calls that are made at once, each with its memory. */
+static struct call *many_calls(struct rig *rig, size_t count, wall_ms due_ms)
+{
+    struct call *calls = mem_new(count, sizeof(*calls));
+
+    cr_assert_not_null(calls);
+    for (size_t i = 0; i < count; i++) {
+        calls[i] = create_call(rig, (uint16_t)(i % SLOT_COUNT), due_ms);
+    }
+    return calls;
+}
+
+Test(broker, a_claim_does_not_wait_behind_the_creates_that_came_before_it)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call due;
+    struct call *calls;
+
+    rig_open(&rig);
+    due = create_call(&rig, 1, rig_time(&rig) + 100);
+    ask(&rig, &due);
+    rig_pass(&rig, 80);
+    calls = many_calls(&rig, 8000, rig_time(&rig) + 500000);
+    for (size_t i = 0; i < 8000; i++) {
+        broker_call(rig.broker, &rig.now, &calls[i]);
+    }
+    rig_stall(&rig, 20); // One batch of creates is in flight, three more wait.
+    rig_turn(&rig);
+    rig_turn(&rig);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.claims, 1, "the claim is in the second batch");
+    cr_assert_gt(stats.ops_waiting, 2048);
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig.answered, 8001, "and no create is forgotten");
+    mem_free(calls);
+    rig_close(&rig);
+}
+
+Test(broker, payloads_that_do_not_fit_one_commit_take_several)
+{
+    static struct rig rig;
+    static uint8_t payload[PAYLOAD_BYTES_MAX];
+    const size_t count = 3 * BATCH_BYTES_MAX / sizeof(payload);
+    struct call *calls;
+
+    rig_open(&rig);
+    calls = many_calls(&rig, count, rig_time(&rig) + 500000);
+    for (size_t i = 0; i < count; i++) {
+        calls[i].task.payload = (struct slice){payload, sizeof(payload)};
+        calls[i].task.payload_len = sizeof(payload);
+        broker_call(rig.broker, &rig.now, &calls[i]);
+    }
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig.answered, count);
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_eq(calls[i].result, 0);
+    }
+    mem_free(calls);
     rig_close(&rig);
 }
 
