@@ -121,6 +121,9 @@ void report_add(struct report *report, const struct attempt_line *line)
         int64_t lateness_us = line->actual_us - line->due_ms * US_PER_MS;
 
         report->early += lateness_us < 0;
+        if (report->lateness_us.count == 0 || lateness_us < report->lateness_min_us) {
+            report->lateness_min_us = lateness_us;
+        }
         metric_record(&report->lateness_us, lateness_us);
     }
     if (!report->is_summary) {
@@ -143,6 +146,7 @@ static void write_summary_json(const struct report *report, struct buf *out)
     json_int(&json, "repeats", (int64_t)report->repeats);
     json_int(&json, "failures", (int64_t)report->failures);
     json_int(&json, "afterDeadline", (int64_t)report->late_for_deadline);
+    json_int(&json, "latenessMinUs", report->lateness_min_us);
     json_int(&json, "latenessP50Us", metric_quantile(lateness, 5000));
     json_int(&json, "latenessP99Us", metric_quantile(lateness, 9900));
     json_int(&json, "latenessMaxUs", lateness->max);

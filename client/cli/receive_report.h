@@ -35,6 +35,7 @@ struct report {
     uint64_t repeats; /* whose attempt number is above 1 */
     uint64_t failures;
     uint64_t late_for_deadline; /* that came after their deadline */
+    int64_t lateness_min_us;    /* of those with a due time: the first of a burst */
     struct metric_histogram lateness_us;
 };
 
