@@ -263,14 +263,8 @@ void service_core_fault(const struct call *call, const char *what, struct fault 
 
 struct create_reply service_create_reply(const struct call *call)
 {
-    // The time of a task that holds the key is told if the core has it in memory, else it is 0.
-    bool is_known = call->created || call->found_due_ms != 0;
-
     return (struct create_reply){
-        .id = call->found,
-        .created = call->created,
-        .due_ms = is_known ? call->found_due_ms : WALL_NEVER,
-    };
+        .id = call->found, .created = call->created, .due_ms = call->found_due_ms};
 }
 
 /* ---- where a call goes ---- */

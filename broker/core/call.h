@@ -67,7 +67,8 @@ struct call {
     span_ms retry_after_ms;     /* ERR_FULL, ERR_UNAVAILABLE: when to try again */
     bool created;               /* CREATE: false if the key was held already */
     struct task_id found;       /* CREATE: the task that holds the key, or the new one */
-    wall_ms found_due_ms;       /* CREATE, UPDATE: its due time */
+    wall_ms found_due_ms;       /* CREATE, UPDATE: its due time; WALL_NEVER: not known; a task
+                                   that holds a key and is over has none */
     enum cancel_outcome cancel; /* CANCEL */
     uint32_t attempt;      /* CANCEL STOPPED, UPDATE, GET: attempt that may be running, 0: none */
     struct task row;       /* GET: the row; payload and key borrowed during the callback */

@@ -85,25 +85,20 @@ static void take_in(struct shard *shard, const struct call *call)
     }
 }
 
-/* The key is taken. */
+/* The key is taken. Who keeps its task is told when that is due, who replaces it goes on with it.
+ */
 static void insert_exists(struct shard *shard, struct call *call, struct task_id holder,
                           bool is_fresh)
 {
     call->found = holder;
-    switch (call->key_policy) {
-    case KEY_KEEP:
-        call_answer(shard->broker, call, 0);
-        return;
-    case KEY_REJECT:
+    if (call->key_policy == KEY_REJECT) {
         call_answer(shard->broker, call, ERR_EXISTS);
-        return;
-    case KEY_REPLACE:
-        if (is_fresh && shard->state == SHARD_ACTIVE) {
-            call_by_id(shard, call, holder);
-        } else {
-            call_answer(shard->broker, call, ERR_FENCED);
-        }
-        return;
+    } else if (!is_fresh || shard->state != SHARD_ACTIVE) {
+        call_run(shard->broker, call); // Nothing was inserted: from the beginning.
+    } else if (call->key_policy == KEY_KEEP) {
+        call_keep(shard, call);
+    } else {
+        call_by_id(shard, call, holder);
     }
 }
 
@@ -235,8 +230,12 @@ static void update_done(struct shard *shard, const struct store_op *op, const st
         shard->broker->stats.updated++;
         shard->updates++;
         tell(shard->broker, "update", shard, call->core_seq, op->task.due_ms, call->attempt);
+        if (call->set_due) {
+            call->found_due_ms = op->task.due_ms;
+        } else if (is_fresh) {
+            call->found_due_ms = note->entry->due_ms;
+        }
         if (is_fresh) {
-            call->found_due_ms = call->set_due ? op->task.due_ms : note->entry->due_ms;
             apply_update(shard, note->entry, op, call);
         }
     } else if (is_fresh && result != ERR_FENCED) {

@@ -46,6 +46,7 @@ void broker_call(struct broker *broker, const struct now *now, struct call *call
     call->core_until = 0;
     call->attempt = 0;
     call->created = false;
+    call->found_due_ms = WALL_NEVER;
     broker->call_count++;
     if (broker->call_count > CALLS_MAX) {
         call_answer(broker, call, ERR_FULL);
@@ -184,7 +185,7 @@ static void judge_unknown(struct shard *shard, struct call *call, const struct t
         break;
     case CALL_UPDATE:
         in_effect = row != NULL && call_is_updated(call, row);
-        call->found_due_ms = in_effect ? row->due_ms : 0;
+        call->found_due_ms = in_effect ? row->due_ms : WALL_NEVER;
         break;
     case CALL_GET:
         UNREACHABLE(); // Writes nothing.

@@ -205,6 +205,7 @@ static void either_broker_takes_any_call(void)
                 RPC_OK);
         MUST(!again.created);
         MUST_EQ(again.id.seq, reply.id.seq);
+        MUST_EQ(again.due_ms, reply.due_ms);
         if (i % 4 < 2) {
             name.key = slice_of(key);
         } else {

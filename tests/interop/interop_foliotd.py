@@ -303,7 +303,7 @@ def keys_keep_reject_and_replace(world):
     first = world.create(key="keys", delay=hour)
     again = world.create(key="keys", delay=hour)
     assert (again.id, again.created) == (first.id, False), again
-    assert not again.HasField("due_time") or again.due_time == first.due_time, again
+    assert again.due_time == first.due_time, again
     expect(grpc.StatusCode.ALREADY_EXISTS, "KEY_EXISTS", lambda: world.create(
         key="keys", delay=hour, key_policy=task_pb2.KEY_POLICY_REJECT))
     latest_ms = now_ms() + 1800000

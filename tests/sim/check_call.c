@@ -127,6 +127,9 @@ static void check_created(struct check *check, const struct check_call *record,
     task = check_task_find(check, call->shard, call->found);
     if (record->is_in_effect || task == NULL || task->key != record->key || record->key == 0) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "a create found a key's holder that is not one");
+    } else if (call->found_due_ms == WALL_NEVER && task->end == CHECK_PENDING) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: a create was told that it is over",
+                 check_name(task).text);
     }
 }
 

@@ -653,6 +653,7 @@ Test(broker, keys_keep_reject_and_replace)
     cr_assert_eq(second.result, 0);
     cr_assert(!second.created);
     cr_assert_eq(second.found.seq, first.found.seq);
+    cr_assert_eq(second.found_due_ms, first.found_due_ms);
     second.key_policy = KEY_REJECT;
     ask(&rig, &second);
     cr_assert_eq(second.result, ERR_EXISTS);
@@ -666,6 +667,45 @@ Test(broker, keys_keep_reject_and_replace)
     rig_pass(&rig, 300);
     cr_assert_eq(rig.seen_count, 1);
     cr_assert_eq(rig.seen[0].id.seq, second.found.seq);
+    rig_close(&rig);
+}
+
+Test(broker, who_keeps_a_keys_task_is_told_when_it_is_due)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call first;
+    struct call second;
+    wall_ms due_ms;
+
+    rig_open(&rig);
+    first = create_call(&rig, 5, rig_time(&rig) + 3600000); // Outside the window: only a row.
+    first.task.key = slice_of("far");
+    first.key_policy = KEY_KEEP;
+    due_ms = first.task.due_ms;
+    ask(&rig, &first);
+    second = first;
+    second.task.due_ms -= 5000;
+    ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(!second.created);
+    cr_assert_eq(second.found.seq, first.found.seq);
+    cr_assert_eq(second.found_due_ms, due_ms);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.entries, 0, "looking brings nothing into memory");
+    first = create_call(&rig, 6, rig_time(&rig));
+    first.task.key = slice_of("over");
+    first.key_policy = KEY_KEEP;
+    ask(&rig, &first);
+    rig_pass(&rig, 3);
+    end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 5);
+    second = first;
+    ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(!second.created, "its key is remembered");
+    cr_assert_eq(second.found.seq, first.found.seq);
+    cr_assert_eq(second.found_due_ms, WALL_NEVER);
     rig_close(&rig);
 }
 
