@@ -3,11 +3,12 @@
 """A task, end to end, in Python: make a queue, create a task that is due in two seconds, and be the
 service that it is fired at.
 
-Needs grpcio and the code that protoc makes of our .proto files:
+Needs grpcio (on Debian: /usr/bin/python3 with python3-grpcio) and the code that protoc makes of our
+.proto files:
 
-    protoc -I proto --python_out=stubs --grpc_out=stubs \\
+    mkdir -p stubs && protoc -I proto --python_out=stubs --grpc_out=stubs \\
         --plugin=protoc-gen-grpc=$(which grpc_python_plugin) proto/foliot/v1/*.proto
-    PYTHONPATH=stubs python3 docs/examples/python_client.py 127.0.0.1:7400
+    PYTHONPATH=stubs /usr/bin/python3 docs/examples/python_client.py 127.0.0.1:7400
 """
 import sys
 import threading
