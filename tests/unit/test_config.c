@@ -488,6 +488,57 @@ Test(config, lists_and_files_are_bounded)
     buf_fini(&text);
 }
 
+struct failing {
+    uint64_t left; /* allocations that still succeed */
+};
+
+static bool allow(size_t size, void *ctx)
+{
+    struct failing *failing = ctx;
+
+    (void)size;
+    return failing->left > 0 && failing->left-- > 0;
+}
+
+/* One load with the n-th allocation failing; true if it was the last one that could fail. */
+static bool load_failing(const char *path, uint64_t n)
+{
+    char *argv[] = {(char[]){"foliotd"}, (char[]){"--config"}, NULL, (char[]){"--nane=x"},
+                    (char[]){"--targets-allow=a:1,b:2"}};
+    char *environment[] = {(char[]){"FOLIOT_NAME=n"}, NULL};
+    const struct config_input input = {ARRAY_COUNT(argv), argv, environment};
+    int64_t blocks = mem_block_count();
+    struct failing failing = {n};
+    struct config_report report;
+    struct config config;
+    enum config_action action;
+    int err;
+
+    argv[2] = mem_copy(path, strlen(path));
+    config_report_init(&report);
+    mem_set_hook(allow, &failing);
+    err = config_load(&config, &input, &action, &report);
+    mem_set_hook(NULL, NULL);
+    cr_assert(err == ERR_NO_MEMORY || err == ERR_INVALID, "%s", err_name(err));
+    config_report_fini(&report);
+    mem_free(argv[2]);
+    cr_assert_eq(mem_block_count(), blocks, "leaked after allocation %llu", (unsigned long long)n);
+    return failing.left > 0;
+}
+
+Test(config, any_allocation_may_fail)
+{
+    const char *path = file_with("name: a\ntargets.allow: [\"a:1\"]\n"
+                                 "databases: [\"db0=dbname=a\"]\nlog.level: loud\n");
+    uint64_t n = 0;
+
+    while (!load_failing(path, n)) {
+        n++;
+    }
+    cr_assert(n > 20, "the hook was asked %llu times", (unsigned long long)n);
+    (void)unlink(path);
+}
+
 /* ---- parts ---- */
 
 Test(config, patterns_match_whole_addresses)
