@@ -5,6 +5,7 @@
  */
 #include "broker/core/call_life.h"
 
+#include "broker/core/call_keep.h"
 #include "broker/core/call_task.h"
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"

@@ -225,29 +225,6 @@ static void answer_get(struct shard *shard, struct call *call, const struct task
     call->cb(call);
 }
 
-/* Answer with the task that holds the key. row: as read under the fence, NULL if it is over; memory
- * is newer than that. */
-static void answer_kept(struct shard *shard, struct call *call, const struct task *row)
-{
-    const struct entry *entry = entry_find(shard, call->found.seq);
-
-    if (entry != NULL) {
-        call->found_due_ms = entry->due_ms;
-    } else if (row != NULL) {
-        call->found_due_ms = row->due_ms;
-    }
-    call_answer(shard->broker, call, 0);
-}
-
-void call_keep(struct shard *shard, struct call *call)
-{
-    if (entry_find(shard, call->found.seq) != NULL) {
-        answer_kept(shard, call, NULL);
-    } else {
-        call_read_task(shard, call, call->found);
-    }
-}
-
 static void task_done(struct store_read *store_read)
 {
     struct call_read *read = store_read->owner;
@@ -258,8 +235,6 @@ static void task_done(struct store_read *store_read)
 
     if (read_failed(shard, call, read)) {
         // Done.
-    } else if (call->kind == CALL_CREATE && call->key_policy == KEY_KEEP) {
-        answer_kept(shard, call, row);
     } else if (row == NULL || row->id.slot != read->id.slot) {
         if (entry_find(shard, read->id.seq) != NULL && row == NULL) {
             call_by_id(shard, call, read->id); // Inserted or loaded since the snapshot.

@@ -17,9 +17,6 @@ void call_read_key(struct shard *shard, struct call *call);
 /* Read a task's row: for GET, or because memory does not have it. */
 void call_read_task(struct shard *shard, struct call *call, struct task_id id);
 
-/* CREATE, KEY_KEEP: call.found holds the key; answer when it is due. */
-void call_keep(struct shard *shard, struct call *call);
-
 /* Go on with a known id: from memory if it is there and quiet. */
 void call_by_id(struct shard *shard, struct call *call, struct task_id id);
 

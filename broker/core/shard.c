@@ -11,6 +11,7 @@
  */
 #include "broker/core/shard.h"
 
+#include "broker/core/call_keep.h"
 #include "broker/core/call_life.h"
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
@@ -113,6 +114,7 @@ void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
     map_init(&shard->recent, RECENTS_MAX);
     list_init(&shard->waiting);
     list_init(&shard->unknown);
+    list_init(&shard->keeping);
     list_init(&shard->touched);
     window_reset(shard);
 }
@@ -180,6 +182,7 @@ static void drop(struct shard *shard, bool keep)
     struct broker *broker = shard->broker;
 
     writer_cut(&broker->databases[shard->database].writer, shard, keep);
+    call_keep_drop(shard, keep);
     shard->serial++; // Replies that are still to come are stale.
     drop_entries(shard, keep);
     forget_claims(shard);
@@ -195,6 +198,7 @@ void shard_fini(struct shard *shard)
 {
     list_init(&shard->waiting);
     list_init(&shard->unknown);
+    list_init(&shard->keeping);
     drop_entries(shard, true);
     map_fini(&shard->adrift);
     forget_claims(shard);
@@ -556,6 +560,7 @@ static void step_active(struct shard *shard)
     if (!list_is_empty(&shard->waiting)) {
         call_wake(shard);
     }
+    call_keep_step(shard);
     if (shard->is_loaded && map_count(&shard->adrift) > 0) {
         claim_clear_adrift(shard);
     }

@@ -28,6 +28,9 @@
  * second. */
 #define RECENTS_MAX 65536U
 
+/* Keys' tasks whose due time one read tells: it brings their payloads along, 4 MiB at most. */
+#define KEEP_IDS_MAX 64U
+
 /* Attempts claimed or running at once. */
 #define FLIGHTS_MAX 131072U
 
@@ -195,6 +198,7 @@ struct shard {
     bool is_busy;           /* `coord`, `bump` or `read` is in flight */
     bool is_paging;         /* `page` is in flight */
     bool is_looking;        /* `look` is in flight */
+    bool is_keeping;        /* `keep` is in flight */
     bool has_claims;        /* the claims of the take-over have been read */
     bool is_loaded;         /* everything up to `target` is in memory */
     bool is_touched;        /* it is in broker.touched */
@@ -205,6 +209,7 @@ struct shard {
     uint32_t busy_serial;
     uint32_t page_serial;
     uint32_t look_serial;
+    uint32_t keep_serial;
     int64_t generation;
     int64_t epoch; /* 0: none */
     uint32_t bump_count;
@@ -227,13 +232,16 @@ struct shard {
     struct list touched;  /* in broker.touched: something has changed, look at the next tick */
     struct list waiting;  /* calls: for the shard, or for an entry's write */
     struct list unknown;  /* calls whose write has an unknown outcome */
+    struct list keeping;  /* creates that wait for the due time of the task they keep */
     struct coord_request coord;
     struct coord_request note; /* the state, for people: never in the way of the others */
     struct store_bump bump;
     struct store_read read;
     struct store_read page;
     struct store_read look;
+    struct store_read keep;
     struct task_id *look_ids; /* of `look`; freed with its reply */
+    struct task_id keep_ids[KEEP_IDS_MAX];
 };
 
 /* What an operation was for. */
