@@ -6,10 +6,19 @@
  */
 #include "tests/integration/pg_world.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Longest time for the store to notice that its database is back, on a busy machine. */
 #define RECOVERY_MS 20000
+
+/* Connections of a store to one database: writer, killer, bumps, readers. */
+#define CONNECTION_COUNT 6
 
 static void until_writable(struct world *world, struct store *store, int64_t counter)
 {
@@ -78,11 +87,17 @@ static void database_without_connections_left_is_waited_for(void)
     world_open(&world, "connections");
     store = world_store(&world, false);
     MUST_OK(world_bump(&world, store, 0, 1));
+    while (world_stats(store).connections_made < CONNECTION_COUNT) {
+        loop_turn(world.loop, true);
+    }
     (void)snprintf(sql, sizeof(sql), "ALTER DATABASE \"%s\" CONNECTION LIMIT 0",
                    world.fixture.name);
     world_ask(&world, sql);
     world_ask(&world, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
                       " WHERE application_name LIKE 'foliot/%' AND datname = current_database()");
+    while (world_stats(store).connections_lost < CONNECTION_COUNT) {
+        loop_turn(world.loop, true);
+    }
     until_log(&world, "too many connections");
     MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_UNAVAILABLE);
     (void)snprintf(sql, sizeof(sql), "ALTER DATABASE \"%s\" CONNECTION LIMIT -1",
@@ -230,6 +245,103 @@ static void server_that_was_killed_and_restarted_is_used_again(void)
     world_close(&world);
 }
 
+/* --- failover --------------------------------------------------------------------------------- */
+
+static char standby_dir[128];
+
+/* Run tests/lib/standby VERB DIR …; true if it went well. */
+static bool standby(const char *verb, const char *conninfo, const char *port)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        (void)execl(STANDBY, STANDBY, verb, standby_dir, conninfo, port, (char *)NULL);
+        _exit(1);
+    }
+    MUST(child > 0);
+    MUST(waitpid(child, &status, 0) == child);
+    return status == 0;
+}
+
+static unsigned free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    MUST(bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0);
+    MUST(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+    (void)close(fd);
+    return ntohs(address.sin_port);
+}
+
+static long ask_at(const char *conninfo, const char *sql)
+{
+    PGconn *link = PQconnectdb(conninfo);
+    PGresult *result = PQexec(link, sql);
+    long value =
+        PQresultStatus(result) == PGRES_TUPLES_OK ? strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
+
+    PQclear(result);
+    PQfinish(link);
+    return value;
+}
+
+/* Follow, fall behind by one commit, be promoted. */
+static void fail_over(struct world *world, struct store *store, const char *port)
+{
+    char conninfo[512];
+
+    MUST(standby("start", world->fixture.pg_admin, port));
+    (void)snprintf(conninfo, sizeof(conninfo), "%s port=%s", world->fixture.pg_admin, port);
+    MUST_OK(world_insert(world, store, 0, 1, 2));
+    MUST_SOON(ask_at(conninfo, "SELECT count(*) FROM foliot_data.task_0000") == 2, 20000);
+    ask_at(conninfo, "ALTER SYSTEM SET primary_conninfo = ''");
+    ask_at(conninfo, "SELECT pg_reload_conf()");
+    MUST_SOON(ask_at(conninfo, "SELECT count(*) FROM pg_stat_wal_receiver") == 0, 20000);
+    MUST_OK(world_insert(world, store, 0, 1, 3));
+    MUST(standby("promote", NULL, NULL));
+}
+
+static void failover_is_reported_before_anything_is_written(void)
+{
+    struct world world;
+    struct insertion insertion;
+    struct store *store;
+    char target[64];
+    char port[16];
+    uint64_t system_id;
+    uint32_t timeline;
+
+    world_open(&world, "failover");
+    (void)snprintf(port, sizeof(port), "%u", free_port());
+    (void)snprintf(target, sizeof(target), "127.0.0.1:%s", port);
+    store = world_store(&world, true);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    MUST_OK(world_insert(&world, store, 0, 1, 1));
+    fail_over(&world, store, port);
+    MUST_EQ(world.changes, 0);
+    pg_proxy_set_target(world.proxy, target);
+    pg_proxy_set_up(world.proxy, false);
+    world_turn_ms(&world, 50); // the store notices
+    insertion_start(&insertion, store, 0, 1, 4);
+    pg_proxy_set_up(world.proxy, true);
+    while (!insertion.done) {
+        loop_turn(world.loop, true);
+        MUST(!insertion.done || world.changes == 1);
+    }
+    store_pg_server(store, 0, &system_id, &timeline);
+    MUST_EQ(timeline, 2);
+    // Epochs come from elsewhere, so the new one is above whatever the standby knows.
+    MUST_OK(world_bump(&world, store, 0, 2));
+    MUST_EQ(world_rows(&world, store, 0, 2), insertion.batch.result == 0 ? 3 : 2);
+    MUST_EQ(world.changes, 1);
+    world_end(&world, store);
+    world_close(&world);
+}
+
 /* A wait for a standby that is cut short commits here and says so in a warning only. */
 static void commit_that_no_standby_has_is_unknown(void)
 {
@@ -283,12 +395,15 @@ int main(int argc, char **argv)
         MUST_CASE(names_of_hosts_are_looked_up_beside_the_loop),
         MUST_CASE(idle_database_is_asked_for_its_clock),
         MUST_CASE_WITHIN(server_that_was_killed_and_restarted_is_used_again, 120),
+        MUST_CASE_WITHIN(failover_is_reported_before_anything_is_written, 120),
         MUST_CASE(commit_that_no_standby_has_is_unknown),
     };
     int status;
 
     fixture_need_servers(argv);
+    (void)snprintf(standby_dir, sizeof(standby_dir), "/tmp/foliot-standby-%d", (int)getpid());
     status = must_main(argc, argv, cases, ARRAY_COUNT(cases));
+    (void)standby("stop", NULL, NULL);
     restore_server();
     return status;
 }

@@ -9,7 +9,7 @@
 #include "tests/lib/must.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -184,6 +184,8 @@ static void on_accept(struct loop_fd *watcher, unsigned ready, void *ctx)
 
     (void)ready;
     MUST(relay != NULL && client >= 0 && server >= 0);
+    // A server that a test starts must not keep the connection open.
+    (void)fcntl(client, F_SETFD, FD_CLOEXEC);
     if (connect(server, (const struct sockaddr *)&proxy->target, sizeof(proxy->target)) != 0) {
         // The server is down, and so are we.
         (void)close(client);
@@ -202,6 +204,15 @@ static void on_accept(struct loop_fd *watcher, unsigned ready, void *ctx)
     loop_fd_set(&relay->server, LOOP_READ);
 }
 
+void pg_proxy_set_target(struct pg_proxy *proxy, const char *target)
+{
+    proxy->target = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)strtoul(strchr(target, ':') + 1, NULL, 10)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+}
+
 struct pg_proxy *pg_proxy_open(struct loop *loop, const char *target)
 {
     struct pg_proxy *proxy = mem_new(1, sizeof(*proxy));
@@ -216,8 +227,7 @@ struct pg_proxy *pg_proxy_open(struct loop *loop, const char *target)
     MUST(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
     proxy->loop = loop;
     proxy->port = ntohs(address.sin_port);
-    proxy->target = address;
-    proxy->target.sin_port = htons((uint16_t)strtoul(strchr(target, ':') + 1, NULL, 10));
+    pg_proxy_set_target(proxy, target);
     proxy->hold = PG_PROXY_PASS;
     list_init(&proxy->relays);
     MUST_OK(loop_fd_init(&proxy->listener, loop, fd, on_accept, proxy));

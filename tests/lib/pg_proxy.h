@@ -40,6 +40,9 @@ void pg_proxy_cut(struct pg_proxy *proxy);
 /* Refuse new connections and close all that there are (false), or work again (true). */
 void pg_proxy_set_up(struct pg_proxy *proxy, bool is_up);
 
+/* Relay new connections to another server, "127.0.0.1:port". */
+void pg_proxy_set_target(struct pg_proxy *proxy, const char *target);
+
 /* Close everything and free. */
 void pg_proxy_close(struct pg_proxy *proxy);
 
