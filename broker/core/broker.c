@@ -236,6 +236,11 @@ void broker_on_queues(struct broker *broker, const struct now *now, const struct
         state->queue = queues[i];
         state->is_known = true;
     }
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        if (!list_is_empty(&broker->shards[i].waiting)) {
+            shard_touch(&broker->shards[i]); // A call may wait for a queue.
+        }
+    }
     if (broker->self.config != config_version) {
         broker->self.config = config_version;
         broker->publish_at = now->boot;

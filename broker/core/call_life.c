@@ -55,8 +55,7 @@ void broker_call(struct broker *broker, const struct now *now, struct call *call
     call_run(broker, call);
 }
 
-/* Wait for something that is on its way; at most for as long as a call may. */
-static void call_wait(struct shard *shard, struct call *call)
+void call_wait(struct shard *shard, struct call *call)
 {
     if (call->core_until == 0) {
         call->core_until = shard->broker->now.boot + CALL_WAIT_US;

@@ -16,6 +16,9 @@ void call_run(struct broker *broker, struct call *call);
 void call_op_done(struct shard *shard, const struct store_op *op, const struct note *note,
                   int result, bool is_fresh);
 
+/* Wait for something that is on its way; at most for as long as a call may. */
+void call_wait(struct shard *shard, struct call *call);
+
 /* The operation of a call was taken out before it was sent, because its shard is dropped. */
 void call_cut(struct shard *shard, struct call *call, bool keep);
 

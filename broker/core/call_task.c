@@ -349,6 +349,13 @@ static void act_cancel(struct shard *shard, struct call *call, struct entry *ent
     struct note note = {.kind = NOTE_CANCEL, .entry = entry, .call = call};
     bool is_running = running_attempt(entry) > 0;
 
+    if ((entry->flags & ENTRY_KEYED) != 0 && !entry_queue(shard->broker, entry)->is_known) {
+        if (entry->state == ENTRY_VISITING) {
+            entry_place(shard, entry);
+        }
+        call_wait(shard, call); // The queue, once it is known, says how long the key is held.
+        return;
+    }
     call->attempt = running_attempt(entry);
     if (!is_running && entry->failures + entry->unknowns > 0) {
         call->attempt = entry->attempt; // Over, but it ran: "cancelled" would deny that.

@@ -295,7 +295,14 @@ void claim_done(struct shard *shard, struct flight *flight, int result)
 
 void claim_join(struct entry *entry, struct flight *flight)
 {
-    mem_free(entry->body.block);
+    struct block *block = entry->body.block;
+
+    // The row may have been updated since the flight took its bytes: the next attempt reads them.
+    if (!slice_equal(block_payload(block), block_payload(flight->block))) {
+        flight->is_outdated = true;
+        flight->block->payload_len = block->payload_len;
+    }
+    mem_free(block);
     entry->body.flight = flight;
     entry->flying = 1;
     flight->entry = entry;
