@@ -9,6 +9,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check_parts.h"
+#include "tests/sim/sim_load.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,7 +108,24 @@ static void take_key(struct check *check, struct check_task *task, const struct 
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took the key of a pending task",
                  check_name(task).text);
     }
+    if (holder != NULL && holder->end != CHECK_PENDING && holder->id.seq != op->key_replaces.seq &&
+        check_clock(check, task->shard) < holder->key_until_ms * US_PER_MS) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took a key that is still remembered",
+                 check_name(task).text);
+    }
     key->holder = task;
+}
+
+/* Its key is remembered from now on, for as long as the queue says, or given to the next task. */
+static void remember_key(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    span_ms memory_ms = sim_load_key_memory_ms(check->sim->load, task->queue);
+
+    task->key_until_ms = op->key_until_ms;
+    if (task->key != 0 && op->key_until_ms != 0 && op->key_until_ms < op->now_ms + memory_ms) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: its key is forgotten %lld ms too soon",
+                 check_name(task).text, (long long)(op->now_ms + memory_ms - op->key_until_ms));
+    }
 }
 
 static void commit_insert(struct check *check, const struct store_op *op)
@@ -127,6 +145,7 @@ static void commit_insert(struct check *check, const struct store_op *op)
     task->queue = op->task.queue;
     task->key = check_token(op->task.key);
     task->token = check_token(op->task.payload);
+    task->payload_len = op->task.payload.len;
     task->creator = task->token;
     task->inserted = check->sim->now;
     task->due_ms = op->task.due_ms;
@@ -195,6 +214,7 @@ static void commit_update(struct check *check, struct check_task *task, const st
     if (op->set_payload) {
         number = check_token(op->task.payload);
         task->token = number;
+        task->payload_len = op->task.payload.len;
     } else {
         for (size_t i = 0; i < task->update_count && number == 0; i++) {
             const struct check_call *other = check_call_find(check, task->updates[i]);
@@ -280,6 +300,7 @@ static void commit_delete(struct check *check, struct check_task *task, const st
     const struct check_attempt *attempt = check_attempt_find(task, op->expected_attempt + 1);
     uint32_t candidates = (uint32_t)task->cancel_count;
 
+    remember_key(check, task, op);
     if (task->key != 0) {
         candidates += check_key_find(check, task->queue, task->key)->open;
     }
@@ -305,6 +326,7 @@ static void commit_dead(struct check *check, struct check_task *task, const stru
                  "%s: attempt %u made it a dead letter without a reason", check_name(task).text,
                  op->attempt);
     }
+    remember_key(check, task, op);
     end_task(check, task, CHECK_DEAD);
 }
 

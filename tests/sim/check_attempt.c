@@ -85,7 +85,33 @@ static void check_old_due(struct check *check, const struct check_task *task,
                  check_name(task).text, attempt->attempt,
                  (long long)(task->due_ms * US_PER_MS - check_clock(check, task->shard)));
     } else {
-        update->started_early = attempt->attempt;
+        update->started_old = attempt->attempt;
+    }
+}
+
+/* The bytes that it takes along: what the database has, unless an update since has named it. */
+static void check_payload(struct check *check, const struct check_task *task,
+                          const struct attempt *attempt)
+{
+    struct check_call *update = check_call_find(check, task->token);
+
+    if (check_token(attempt->key) != task->key) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: attempt %u has another key",
+                 check_name(task).text, attempt->attempt);
+    }
+    if (check_token(attempt->payload) == task->token) {
+        if (attempt->payload.len != task->payload_len) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: attempt %u has %zu bytes of %zu",
+                     check_name(task).text, attempt->attempt, attempt->payload.len,
+                     task->payload_len);
+        }
+    } else if (update->kind != CALL_UPDATE ||
+               (update->state == CALL_STATE_ANSWERED && update->result == 0 &&
+                update->named != attempt->attempt)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: attempt %u has bytes from before an update",
+                 check_name(task).text, attempt->attempt);
+    } else {
+        update->started_old = attempt->attempt;
     }
 }
 
@@ -126,6 +152,7 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
     check_answers(check, task, attempt);
     if (task->end == CHECK_PENDING) {
         check_claim(check, task, attempt);
+        check_payload(check, task, attempt);
     }
     if (task->attempt_count == 0) {
         int64_t from = time_max(attempt->due_ms * US_PER_MS,

@@ -192,10 +192,10 @@ static void check_updated(struct check *check, const struct check_call *record,
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: an update was answered, and is not in effect",
                  check_name(task).text);
     }
-    if (record->started_early != 0 && record->started_early != call->attempt) {
+    if (record->started_old != 0 && record->started_old != call->attempt) {
         sim_fail(check->sim, SIM_UNSAFE, "K-4",
-                 "%s: attempt %u started by the old due time, the update named attempt %u",
-                 check_name(task).text, record->started_early, call->attempt);
+                 "%s: attempt %u started by what was updated, the update named attempt %u",
+                 check_name(task).text, record->started_old, call->attempt);
     }
 }
 

@@ -32,9 +32,11 @@ struct check_task {
     struct task_id id;
     uint32_t queue;
     uint64_t key;
-    uint64_t token;   /* number of the call that its payload is of */
-    uint64_t creator; /* number of the call that made it */
-    int64_t inserted; /* true time */
+    uint64_t token; /* number of the call that its payload is of */
+    size_t payload_len;
+    wall_ms key_until_ms; /* its key is held until then, once it has ended */
+    uint64_t creator;     /* number of the call that made it */
+    int64_t inserted;     /* true time */
     enum check_end_kind end;
     int64_t ended;
     wall_ms due_ms;
@@ -70,9 +72,9 @@ struct check_call {
     struct check_task *task;
     wall_ms due_ms; /* UPDATE, absolute: asked for */
     bool has_due;
-    uint32_t named;         /* UPDATE: the attempt that the answer named */
-    uint32_t started_early; /* UPDATE: an attempt that started before its due time: the answer has
-                               to name it */
+    uint32_t named;       /* UPDATE: the attempt that the answer named */
+    uint32_t started_old; /* UPDATE: an attempt that started by what it has replaced: the answer
+                             has to name it */
     uint32_t queue;
     uint64_t key; /* by key, or CREATE with key */
     int result;

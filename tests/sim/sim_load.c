@@ -15,6 +15,13 @@
 /* Every third queue is at most once. */
 #define QUEUE_IS_AT_MOST_ONCE(number) ((number) % 3 == 2)
 
+/* Every second queue forgets a key with its task. */
+#define QUEUE_KEY_MEMORY_MS(number) ((number) % 2 == 0 ? 0 : 3000)
+
+/* Every fourth queue has little room, but never less than the load needs: a queue that cannot keep
+ * up fills the memory of its owners, and they have no way yet to hold it elsewhere. */
+#define ROOM_SMALL 300
+
 #define HOPS_MAX    3
 #define EDGE_US     US_PER_S /* a call for a shard without an owner waits so long. DESIGN 6 */
 #define BURST_COUNT 300
@@ -59,6 +66,12 @@ bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue)
 {
     (void)load;
     return QUEUE_IS_AT_MOST_ONCE(queue);
+}
+
+span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
+{
+    (void)load;
+    return QUEUE_KEY_MEMORY_MS(queue);
 }
 
 static uint16_t slot_of_key(uint32_t queue, uint64_t key)
@@ -481,11 +494,8 @@ static void closed(void *ctx)
     (void)ctx;
 }
 
-static void fill_queue(struct queue *queue, uint32_t number, int64_t target_us)
+static void fill_queue(struct queue *queue, uint32_t number)
 {
-    // Little room, but never less than the load needs: a queue that cannot keep up fills memory.
-    uint32_t small = target_us > 10 * US_PER_MS ? 200 : 20;
-
     queue_init(queue);
     (void)snprintf(queue->tenant, sizeof(queue->tenant), "sim");
     (void)snprintf(queue->name, sizeof(queue->name), "queue-%u", number);
@@ -493,8 +503,8 @@ static void fill_queue(struct queue *queue, uint32_t number, int64_t target_us)
     queue->target_kind = TARGET_RECEIVER;
     queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
     queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
-    queue->key_memory_ms = number % 2 == 0 ? 0 : 3000;
-    queue->concurrency_max = number % 4 == 3 ? small : 2000;
+    queue->key_memory_ms = QUEUE_KEY_MEMORY_MS(number);
+    queue->concurrency_max = number % 4 == 3 ? ROOM_SMALL : 2000;
     queue->retry = (struct retry_policy){.initial_ms = 100,
                                          .multiplier_permille = 2000,
                                          .max_ms = 2000,
@@ -517,7 +527,7 @@ struct sim_load *sim_load_new(struct sim *sim)
     for (uint32_t i = 1; i <= sim->queue_count; i++) {
         int err;
 
-        fill_queue(&put.queue, i, sim->options.target_us);
+        fill_queue(&put.queue, i);
         err = store->queue_put(store, &put);
         REQUIRE(err == 0);
         store_mem_run(sim->mem);

@@ -21,6 +21,7 @@ void sim_load_stop(struct sim_load *load);
 void sim_load_crash(struct sim_load *load, struct sim_node *node);
 
 bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue);
+span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue);
 
 /* --- for stories ------------------------------------------------------------------------------*/
 
