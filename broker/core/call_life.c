@@ -15,6 +15,9 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
+/* A call for a shard that is being taken waits this long. source: DESIGN 6 */
+#define CALL_WAIT_US US_PER_S
+
 void call_answer(struct broker *broker, struct call *call, int result)
 {
     call->result = result;

@@ -12,6 +12,9 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
+/* Timers handled per wheel and turn: a few milliseconds of work. */
+#define WHEEL_BUDGET 4096U
+
 /* Upper bounds of the lateness buckets in microseconds. */
 static const int64_t LATENESS_BOUNDS[LATENESS_BUCKET_COUNT] = {
     250,   500,    1000,   2000,    3000,    5000,     10000,    20000,

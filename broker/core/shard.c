@@ -25,6 +25,12 @@
 
 #include <string.h>
 
+/* Shards that one planned change of placement moves at a time. source: DESIGN 5 */
+#define MOVES_MAX 8U
+
+/* A shard that is released waits this long for its writes in flight. */
+#define DRAIN_US (2 * US_PER_S)
+
 /* Tasks of one shard in memory: the whole pool may lie in one. */
 #define SHARD_ENTRIES_MAX (UINT32_C(1) << 30)
 

@@ -40,14 +40,8 @@
 /* Claim rows that one batch drops. */
 #define DROPS_MAX 256U
 
-/* Shards that one planned change of placement moves at a time. source: DESIGN 5 */
-#define MOVES_MAX 8U
-
 /* A new member list is acted on after this much quiet. source: DESIGN 5 */
 #define MEMBERS_QUIET_US (200 * US_PER_MS)
-
-/* A call for a shard that is being taken waits this long. source: DESIGN 6 */
-#define CALL_WAIT_US US_PER_S
 
 /* Between two looks at what no event announces. */
 #define SCAN_US US_PER_S
@@ -63,15 +57,6 @@
 
 /* A claimed attempt that its target had no room for is offered again after this long. */
 #define NO_ROOM_MS 10
-
-/* A shard that is released waits this long for its writes in flight. */
-#define DRAIN_US (2 * US_PER_S)
-
-/* Timers handled per wheel and turn: a few milliseconds of work. */
-#define WHEEL_BUDGET 4096U
-
-/* Least window when memory is short: one bucket of due times and what is left of this one. */
-#define WINDOW_MS_MIN (INT64_C(1) << DUE_BUCKET_SHIFT)
 
 /* Bytes behind an entry: what the target needs. */
 struct block {

@@ -12,6 +12,9 @@
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 
+/* Least window when memory is short: one bucket of due times and what is left of this one. */
+#define WINDOW_MS_MIN (INT64_C(1) << DUE_BUCKET_SHIFT)
+
 /* Most ids that may leave memory during one page: beyond it the page is thrown away and read anew.
  */
 #define GONE_MAX 65536U
