@@ -491,7 +491,6 @@ static void greet(struct pg_conn *conn)
                    conn->options.settings);
     conn->state = PG_CONN_GREETING;
     conn->hello.sent = clock_boot_us();
-    PQsetNoticeReceiver(conn->link, on_notice, conn);
     if (PQsetnonblocking(conn->link, 1) != 0 || PQenterPipelineMode(conn->link) == 0 ||
         PQsendQueryParams(conn->link, settings, 0, NULL, NULL, NULL, NULL, 0) == 0 ||
         PQsendQueryParams(conn->link, hello, 0, NULL, NULL, NULL, NULL, 0) == 0 ||
@@ -597,6 +596,7 @@ static void connect_to(struct pg_conn *conn, const char *hostaddr)
         lose(conn, conn->link == NULL ? "out of memory" : PQerrorMessage(conn->link));
         return;
     }
+    PQsetNoticeReceiver(conn->link, on_notice, conn);
     watch(conn, LOOP_WRITE);
 }
 

@@ -164,10 +164,10 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S}},
     [PG_STMT_CLAIM_PUT] = {"claim_put",
                            "INSERT INTO foliot_data.claim"
-                           " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots)"
-                           " VALUES ($1, $2, $3, $4, $5, $6)",
-                           6,
-                           {I8, I8, I8S, I8S, I4S, I2S}},
+                           " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots, shards)"
+                           " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                           7,
+                           {I8, I8, I8S, I8S, I4S, I2S, I2S}},
     [PG_STMT_CLAIM_DROP] =
         {"claim_drop",
          "DELETE FROM foliot_data.claim WHERE ctid = ANY (ARRAY(SELECT c.ctid"
@@ -206,7 +206,8 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                              "SELECT c.writer, c.seq, m.seq, m.deadline_ms, m.attempt, m.slot"
                              " FROM foliot_data.claim c CROSS JOIN LATERAL"
                              " unnest(c.task_seqs, c.deadlines_ms, c.attempts, c.task_slots)"
-                             " AS m (seq, deadline_ms, attempt, slot) WHERE m.slot % $2 = $1",
+                             " AS m (seq, deadline_ms, attempt, slot)"
+                             " WHERE $1 = ANY (c.shards) AND m.slot % $2 = $1",
                              2,
                              {I4, I4}},
     [PG_STMT_READ_EPOCHS] = {"read_epochs",

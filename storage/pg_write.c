@@ -194,16 +194,32 @@ enum {
     CLAIM_DEADLINES,
     CLAIM_ATTEMPTS,
     CLAIM_SLOTS,
+    CLAIM_SHARDS,
     CLAIM_COLUMN_COUNT
 };
 
 static void claim_row_start(struct pg_writer *writer)
 {
     static const uint32_t elements[CLAIM_COLUMN_COUNT] = {PG_TYPE_INT8, PG_TYPE_INT8, PG_TYPE_INT4,
-                                                          PG_TYPE_INT2};
+                                                          PG_TYPE_INT2, PG_TYPE_INT2};
 
     for (int i = 0; i < CLAIM_COLUMN_COUNT; i++) {
         pg_array_start(&writer->arrays[i], elements[i]);
+    }
+    memset(writer->claim_shards, 0, sizeof(writer->claim_shards));
+}
+
+static void claim_row_add(struct pg_writer *writer, const struct store_op *op)
+{
+    uint64_t bit = UINT64_C(1) << (op->shard % 64);
+
+    pg_array_add_int(&writer->arrays[CLAIM_SEQS], op->task.id.seq);
+    pg_array_add_int(&writer->arrays[CLAIM_DEADLINES], op->deadline_ms);
+    pg_array_add_int(&writer->arrays[CLAIM_ATTEMPTS], op->attempt);
+    pg_array_add_int(&writer->arrays[CLAIM_SLOTS], op->task.id.slot);
+    if ((writer->claim_shards[op->shard / 64] & bit) == 0) {
+        writer->claim_shards[op->shard / 64] |= bit;
+        pg_array_add_int(&writer->arrays[CLAIM_SHARDS], op->shard);
     }
 }
 
@@ -232,10 +248,7 @@ static void send_claims(struct pg_writer *writer)
         if (op->kind != STORE_CLAIM || op->result != 0) {
             continue;
         }
-        pg_array_add_int(&writer->arrays[CLAIM_SEQS], op->task.id.seq);
-        pg_array_add_int(&writer->arrays[CLAIM_DEADLINES], op->deadline_ms);
-        pg_array_add_int(&writer->arrays[CLAIM_ATTEMPTS], op->attempt);
-        pg_array_add_int(&writer->arrays[CLAIM_SLOTS], op->task.id.slot);
+        claim_row_add(writer, op);
         if (writer->arrays[CLAIM_SEQS].count == CLAIM_MEMBER_COUNT_MAX) {
             claim_row_send(writer);
         }
@@ -684,74 +697,6 @@ uint32_t pg_writer_load(const struct pg_writer *writer)
     return writer->waiting_count + (writer->batch != NULL);
 }
 
-/* --- polls ------------------------------------------------------------------------------------ */
-
-static struct pg_writer *poller_of(struct pg_job *job)
-{
-    return CONTAINER_OF(job, struct pg_writer, poll);
-}
-
-static void poll_send(struct pg_job *job, struct pg_conn *conn)
-{
-    (void)job;
-    pg_conn_exec(conn, PG_STMT_CLOCK, 0, NULL);
-    pg_conn_sync(conn);
-}
-
-static void poll_result(struct pg_job *job, struct pg_conn *conn, PGresult *result)
-{
-    struct pg_writer *writer = poller_of(job);
-
-    if (!pg_result_ok(result)) {
-        return;
-    }
-    if (pg_value_bool(result, 0, 1)) {
-        pg_conn_break(conn, "the server has become read-only");
-        return;
-    }
-    writer->options.on_clock(writer->options.ctx, job->sent, clock_boot_us(),
-                             pg_value_us(result, 0, 0));
-    writer->poll_outcome = 0;
-}
-
-static bool poll_synced(struct pg_job *job, struct pg_conn *conn)
-{
-    (void)job;
-    (void)conn;
-    return true;
-}
-
-static void poll_done(struct pg_job *job)
-{
-    struct pg_writer *writer = poller_of(job);
-
-    writer->is_polling = false;
-    writer->options.on_poll(writer->options.ctx, writer->poll_outcome);
-}
-
-static void poll_lost(struct pg_job *job, bool was_sent)
-{
-    (void)was_sent;
-    poll_done(job);
-}
-
-static const struct pg_job_type poll_type = {
-    .send = poll_send,
-    .result = poll_result,
-    .synced = poll_synced,
-    .done = poll_done,
-    .lost = poll_lost,
-};
-
-void pg_writer_poll(struct pg_writer *writer)
-{
-    if (!writer->is_polling && writer->batch == NULL && writer->conn.state == PG_CONN_READY) {
-        writer->is_polling = true;
-        writer->poll_outcome = ERR_UNAVAILABLE;
-        pg_conn_submit(&writer->conn, &writer->poll);
-    }
-}
-
 bool pg_writer_is_idle(const struct pg_writer *writer)
 {
     return writer->batch == NULL && !writer->is_polling;
@@ -765,7 +710,7 @@ int pg_writer_open(struct pg_writer *writer, const struct pg_writer_options *opt
 
     writer->options = *options;
     writer->job.type = &write_type;
-    writer->poll.type = &poll_type;
+    pg_writer_poll_init(writer);
     writer->phase = PG_WRITE_IDLE;
     list_init(&writer->waiting);
     for (size_t i = 0; i < ARRAY_COUNT(writer->arrays); i++) {

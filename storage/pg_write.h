@@ -94,6 +94,7 @@ struct pg_writer {
     struct pg_write_range range;                 /* out */
     struct pg_array arrays[PG_COLUMN_COUNT_MAX]; /* values of the statement being queued */
     struct pg_params params;
+    uint64_t claim_shards[SHARD_COUNT_MAX / 64]; /* those with a member in the row being filled */
 };
 
 /* Start. errors: those of pg_conn_open. */
@@ -111,6 +112,9 @@ uint32_t pg_writer_load(const struct pg_writer *writer);
 
 /* Ask for the clock, and whether the server can be written to, if nothing else is under way. */
 void pg_writer_poll(struct pg_writer *writer);
+
+/* Prepare the polls; for pg_writer_open. */
+void pg_writer_poll_init(struct pg_writer *writer);
 
 /* True if neither a batch nor a poll is under way. */
 bool pg_writer_is_idle(const struct pg_writer *writer);

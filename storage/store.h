@@ -128,7 +128,8 @@ struct store_batch {
     struct claim_row claim_row;        /* name of the claim row, if any op is a STORE_CLAIM */
     const struct claim_row *drop_rows; /* claim rows to delete */
     size_t drop_count;
-    bool sweep; /* also delete every claim row that has no live member */
+    bool sweep; /* also delete every claim row that has no live member; one whose deadlines are
+                   still to come may be left for a later sweep */
     store_batch_cb cb;
     void *owner; /* the caller's */
     int result;  /* 0, ERR_OUTCOME_UNKNOWN, ERR_UNAVAILABLE */

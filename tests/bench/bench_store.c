@@ -5,7 +5,8 @@
  * delete of an older task; K of them are one pipelined transaction. What counts are ratios: wall
  * time on a shared machine says little, processor time of the server's backend says more.
  *
- *   tools/servers run --zk 0 -- build/release/tests/bench/bench_store [seconds per row]
+ *   tools/servers run --zk 0 -- build/release/tests/bench/bench_store [seconds per row] [part of a
+ * row's name]
  */
 #include "tests/bench/bench_store.h"
 
@@ -570,7 +571,7 @@ static void print_row(const char *name, const struct figures *f, const struct fi
     (void)fflush(stdout);
 }
 
-static void print_variants(struct bench *bench, const struct fixture *fixture)
+static void print_variants(struct bench *bench, const struct fixture *fixture, const char *only)
 {
     struct figures base = {0};
     struct figures figures;
@@ -580,6 +581,9 @@ static void print_variants(struct bench *bench, const struct fixture *fixture)
                  "ratio", "cli us", "WAL B");
     (void)printf("|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < ARRAY_COUNT(variants); i++) {
+        if (i > 0 && only != NULL && strstr(variants[i].name, only) == NULL) {
+            continue;
+        }
         figures = measure(bench, &variants[i]);
         base = i == 0 ? figures : base;
         print_row(variants[i].name, &figures, &base);
@@ -606,7 +610,7 @@ int main(int argc, char **argv)
         pg_array_init(&bench.columns[i], 1 << 20);
     }
     sql(bench.link, "SET client_min_messages = warning; SET synchronous_commit = on");
-    print_variants(&bench, &fixture);
+    print_variants(&bench, &fixture, argc > 2 ? argv[2] : NULL);
     PQfinish(bench.link);
     PQfinish(bench.admin);
     for (int i = 0; i < COLUMN_COUNT; i++) {

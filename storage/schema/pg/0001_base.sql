@@ -30,13 +30,15 @@ CREATE TABLE foliot_data.claim (
     task_seqs bigint[] NOT NULL,
     deadlines_ms bigint[] NOT NULL,
     attempts integer[] NOT NULL,
-    task_slots smallint[] NOT NULL
+    task_slots smallint[] NOT NULL,
+    shards smallint[] NOT NULL -- those that have a member here, once each
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 200);
 ALTER TABLE foliot_data.claim
     ALTER task_seqs SET STORAGE PLAIN,
     ALTER deadlines_ms SET STORAGE PLAIN,
     ALTER attempts SET STORAGE PLAIN,
-    ALTER task_slots SET STORAGE PLAIN;
+    ALTER task_slots SET STORAGE PLAIN,
+    ALTER shards SET STORAGE PLAIN;
 CREATE INDEX claim_name ON foliot_data.claim (writer, seq);
 
 -- Callers' own names for tasks: held while until_ms is null, then until that time.

@@ -32,7 +32,9 @@ END $$;
 
 -- Delete claim rows that have no live member, in all shards that live here. The rows are listed
 -- before the tasks are looked at, by an older snapshot, so a claim never looks dead because its
--- task is not visible yet; and a claim that is dead stays dead. Rows of one name go together.
+-- task is not visible yet; and a claim that is dead stays dead. Rows of one name go together. Rows
+-- whose deadline is still to come are their writer's own business: there are many of them, and
+-- nearly all are dropped by name.
 CREATE FUNCTION foliot_data.claim_sweep() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     shard_total integer := (SELECT shard_count FROM foliot_data.cluster);
@@ -51,6 +53,7 @@ BEGIN
             array_agg(m.seq) AS task_seqs, array_agg(m.attempt) AS attempts
         FROM foliot_data.claim c, unnest(c.task_slots, c.task_seqs, c.attempts)
             AS m (slot, seq, attempt)
+        WHERE c.deadlines_ms[1] < extract(epoch FROM clock_timestamp()) * 1000
         GROUP BY 1
     LOOP
         writers := writers || members.writers;
