@@ -130,9 +130,10 @@ static void members_changed(struct sim_coord *coord)
         struct client *client = &coord->clients[i];
 
         if (is_open(client)) {
-            plan_once(coord->sim, &client->members,
-                      latency(coord) +
-                          prng_between(&coord->prng, 0, coord->sim->options.members_us));
+            int64_t span_us = latency(coord);
+
+            span_us += prng_between(&coord->prng, 0, coord->sim->options.members_us);
+            plan_once(coord->sim, &client->members, span_us);
         }
     }
 }

@@ -317,9 +317,11 @@ static span_ms draw_delay(struct sim_load *load)
 }
 
 /* Relative, or absolute by the user's own idea of time; sometimes in the past. */
-static void set_due(struct sim_call *call, span_ms delay_ms, bool is_delay)
+static void draw_due(struct sim_call *call, uint32_t relative_permille)
 {
     struct sim *sim = call->load->sim;
+    span_ms delay_ms = draw_delay(call->load);
+    bool is_delay = prng_chance(&call->load->prng, relative_permille);
 
     call->request.is_delay = is_delay;
     call->request.delay_ms = delay_ms;
@@ -337,7 +339,7 @@ static void create(struct sim_load *load)
     struct sim_call *call = call_new(load, CALL_CREATE);
 
     call->request.task.queue = (uint32_t)prng_between(&load->prng, 1, load->sim->queue_count);
-    set_due(call, draw_delay(load), prng_chance(&load->prng, 700));
+    draw_due(call, 700);
     if (prng_chance(&load->prng, options->large_permille)) {
         call->request.task.payload.len = LARGE_BYTES;
     }
@@ -373,7 +375,7 @@ static void change(struct sim_load *load, enum call_kind kind, const struct chec
     if (kind == CALL_UPDATE) {
         call->request.set_due = prng_chance(&load->prng, 800);
         call->request.set_payload = !call->request.set_due || prng_chance(&load->prng, 500);
-        set_due(call, draw_delay(load), prng_chance(&load->prng, 400));
+        draw_due(call, 400);
         call->request.is_delay = call->request.is_delay && call->request.set_due;
         if (prng_chance(&load->prng, load->sim->options.large_permille)) {
             call->request.task.payload.len = LARGE_BYTES;

@@ -34,8 +34,9 @@ struct arguments {
     const char *corpus;          /* a file of seeds, one at the start of each line */
     const char *sets[SET_COUNT]; /* options that are not as the seed has them: NAME=VALUE */
     size_t set_count;
-    bool is_one;   /* --seed: in this process */
-    bool is_trace; /* every event is printed */
+    bool is_one;     /* --seed: in this process */
+    bool is_digests; /* the digest of each seed is printed */
+    bool is_trace;   /* every event is printed */
     enum sim_mutant mutant;
 };
 
@@ -254,6 +255,10 @@ static bool add_seed(struct total *total, uint64_t seed)
         }
         total->virtual_s += (double)second.virtual_us / 1e6;
     }
+    if (arguments.is_digests) {
+        printf("seed %llu: digest %016llx\n", (unsigned long long)seed,
+               (unsigned long long)result.digest);
+    }
     total->count++;
     total->failed += result.verdict != SIM_PASSED;
     total->worst = result.verdict > total->worst ? result.verdict : total->worst;
@@ -359,6 +364,10 @@ static bool parse(int argc, char **argv)
             arguments.is_trace = true;
             continue;
         }
+        if (strcmp(argv[i], "--digests") == 0) {
+            arguments.is_digests = true;
+            continue;
+        }
         i++;
         if (strcmp(argv[i - 1], "--seeds") == 0 && parse_number(value, &arguments.count)) {
             continue;
@@ -395,7 +404,7 @@ int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
         (void)fprintf(stderr,
-                      "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] "
+                      "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] [--digests] "
                       "[--minutes M] [--mutant NAME] [--corpus FILE] [--set OPTION=VALUE]...\n");
         return EXIT_FAILURE;
     }

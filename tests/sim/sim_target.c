@@ -52,9 +52,9 @@ static int64_t receive(struct send *send)
     struct sim_target *target = &send->node->target;
     const struct sim_options *options = &send->node->sim->options;
     int64_t timeout_us = send->attempt->timeout_ms * US_PER_MS;
-    int64_t span_us = sim_span(&target->prng, options->target_us) +
-                      2 * sim_span(&target->prng, options->network_us);
+    int64_t span_us = sim_span(&target->prng, options->target_us);
 
+    span_us += 2 * sim_span(&target->prng, options->network_us); // Draws stay in this order.
     send->outcome = OUTCOME_DONE;
     if (prng_chance(&target->prng, options->target_retry_permille)) {
         send->outcome = OUTCOME_RETRY;
