@@ -127,7 +127,7 @@ static void a_taken_port_and_a_bad_host_are_errors(void)
         .host = "127.0.0.1", .port = admin_port(admin), .clock_us = real_clock, .stuck_ms = 1000};
     struct admin *other = NULL;
 
-    MUST_ERR(admin_open(&options, &other), ERR_IO);
+    MUST_ERR(admin_open(&options, &other), ERR_EXISTS);
     options.host = "localhost";
     MUST_ERR(admin_open(&options, &other), ERR_INVALID);
     admin_close(admin);
