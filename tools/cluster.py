@@ -291,12 +291,15 @@ class Cluster:
         rows = rows.get("shards", rows) if isinstance(rows, dict) else rows
         return {int(row.get("shard", 0)): row.get("owner", "") for row in rows}
 
+    def instance(self, name):
+        """What a broker's process is called in its znodes and in the database."""
+        status = json.loads(self.cli("cluster", "status", "-o", "json").stdout)
+        return next(broker["instance"] for broker in status["brokers"] if broker["name"] == name)
+
     def kill(self, name, limit_s=3):
         """kill -9 of a broker, at a moment when one of its transactions has written and has not
         committed, if such a moment comes within the limit. When (µs), and whether it came."""
-        status = json.loads(self.cli("cluster", "status", "-o", "json").stdout)
-        instance = next(broker["instance"] for broker in status["brokers"]
-                        if broker["name"] == name)
+        instance = self.instance(name)
         psql = Psql(self.pg[0])
         query = ("SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND "
                  f"application_name LIKE 'foliot/{instance}/%'")

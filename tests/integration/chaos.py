@@ -17,7 +17,9 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../../tools"), os.path.join(HERE, "../lib")]
+import audit as witness  # noqa: E402
 import cluster as harness  # noqa: E402
 
 SHARDS = 32
@@ -68,6 +70,7 @@ class Run:
         self.cluster.start_receiver()
         self.cluster.cli("queue", "create", "chaos", "--target",
                          f"receiver://{self.cluster.target}", "--attempt-timeout", "1s")
+        self.audit = witness.Audit(self.cluster.pg[0])
         self.probe.start()
         rate = self.options.rate
         self.load = self.cluster.start_load(
@@ -93,6 +96,28 @@ class Run:
             broker.metric("foliot_shards_owned") == SHARDS / 2
             for broker in self.cluster.brokers.values()))
 
+    def check_audit(self):
+        """Every call had a committed claim before it, every task ended once, nobody wrote to a
+        shard that was not its own."""
+        claims = self.audit.lines("claim")
+        self.claims = {(line.task, line.attempt): line for line in claims}
+        self.expect(len(self.claims) == len(claims), "an attempt was claimed twice")
+        unclaimed = [call for calls in self.judge.attempts.values() for call in calls
+                     if (call["taskId"], call["attempt"]) not in self.claims or
+                     self.claims[call["taskId"], call["attempt"]].at_us > call["actualUs"]]
+        self.expect(not unclaimed, f"calls without a claim before them: {unclaimed[:3]}")
+        ends = [line.task for line in self.audit.lines("end")]
+        self.expect(len(ends) == len(set(ends)), "a task ended twice")
+        open_tasks = set(self.judge.answered) - set(ends)
+        self.expect(not open_tasks, f"no end was recorded of {sorted(open_tasks)[:5]}")
+        stale = self.audit.lines("stale")
+        self.expect(not stale, f"written by others than the owner: {stale[:3]}")
+
+    def calls_of(self, instance):
+        """Attempts that a broker made: whoever claimed one makes its call."""
+        return [call for calls in self.judge.attempts.values() for call in calls
+                if self.claims[call["taskId"], call["attempt"]].instance == instance]
+
     def finish(self):
         """Wait for the load and the last attempts, then hold everything against the promises."""
         harness.until("the load to end", lambda: not self.load.alive(), self.seconds + 90)
@@ -100,7 +125,7 @@ class Run:
         while time.monotonic() < end:
             self.judge.read_load(self.load.out)
             self.judge.read_receiver(self.cluster.receiver.out)
-            if not self.judge.lost():
+            if not self.judge.lost() and self.audit.pending() == 0:
                 break
             time.sleep(0.5)
         judge = self.judge
@@ -111,6 +136,7 @@ class Run:
         self.expect(not judge.overlaps(), f"overlap: {judge.overlaps()[:2]}")
         for broker in self.cluster.brokers.values():
             self.expect(broker.alive(), f"{broker.name} has ended by itself")
+        self.check_audit()
         print(f"    answered {len(judge.answered)}, attempts {judge.count}, repeats "
               f"{judge.repeats()}, lost {len(judge.lost())}, early {len(judge.early())}, overlaps "
               f"{len(judge.overlaps())}", flush=True)
@@ -149,17 +175,52 @@ def kills(options):
         return run.faults
 
 
+def late_claims(lines, instance, wake_us):
+    """Claims that a woken broker made in shards that it had not acquired since."""
+    acquired, late = set(), []
+    for line in lines:
+        if line.instance == instance and line.at_us >= wake_us:
+            if line.kind == "bump":
+                acquired.add(line.shard)
+            elif line.shard not in acquired:
+                late.append(line)
+    return late
+
+
 def pause(options):
     """SIGSTOP 10 s: the woken broker starts no call and commits no claim before it acquires again."""
     with Run(options, 30) as run:
         time.sleep(3)
         run.share_out()
-        victim = run.cluster.brokers["a"]
+        victim, instance = run.cluster.brokers["a"], run.cluster.instance("a")
+        shards = shards_of(run, "a")
+        due = run.cluster.start_load("due", "--queue", "chaos", "--rate", "2000", "--count", "1000",
+                                     "--delay-min", "2s", "--delay-max", "9s")
+        harness.until("tasks to wait in its memory", lambda: not due.alive(), 20)
         victim.signal(signal.SIGSTOP)
         time.sleep(10)
+        run.expect({line.shard for line in run.audit.lines("bump")} >= shards and
+                   run.cluster.brokers["b"].metric("foliot_shards_owned") == SHARDS,
+                   "the other broker has not taken every shard")
+        before = [line for line in run.audit.lines("claim") if line.instance == instance]
+        wake_us = time.time_ns() // 1000
         victim.signal(signal.SIGCONT)
         run.share_out()
+        run.judge.read_load(due.out)
         run.finish()
+        lines = run.audit.lines("claim", "bump")
+        late = late_claims(lines, instance, wake_us)
+        run.expect(not late, f"claims before it had acquired: {late[:3]} of {len(late)}")
+        earlier = [line for line in lines if line.kind == "claim" and line.instance == instance and
+                   line.at_us < wake_us]
+        run.expect(len(earlier) == len(before), "a claim from before the pause committed after it")
+        calls = [call for call in run.calls_of(instance) if call["actualUs"] >= wake_us]
+        stale = [call for call in calls
+                 if run.claims[call["taskId"], call["attempt"]].at_us < wake_us]
+        run.expect(not stale, f"calls by a claim from before the pause: {stale[:3]}")
+        run.expect(calls, "the woken broker has not worked again")
+        print(f"    {len(before)} claims of the broker before the pause, {len(calls)} calls after it,"
+              f" by older claims {len(stale)}, claims before it had acquired {len(late)}")
         return run.faults
 
 
@@ -192,6 +253,8 @@ def zookeeper(options):
                                    line["actualUs"] > end_us + 2_000_000)
         p99_us, usual_us = harness.quantile(away, 990), harness.quantile(there, 990)
         stalled = run.probe.share(start_us, end_us)
+        moves = [line for line in run.audit.lines("bump") if start_us < line.at_us < end_us]
+        run.expect(not moves, f"moved while ZooKeeper was away: {moves[:3]}")
         run.expect(len(away) > 10 * options.rate, "too few tasks ran while ZooKeeper was away")
         run.expect(p99_us < max(50_000, 2 * usual_us) or stalled > 0.01,
                    f"p99 lateness {p99_us / 1000:.1f} ms while ZooKeeper was away")
