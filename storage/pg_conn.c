@@ -408,7 +408,9 @@ static void arm_expiry(struct pg_conn *conn);
 
 static void send_waiting(struct pg_conn *conn)
 {
-    while (!conn->is_broken && conn->flight_count < conn->options.in_flight_max) {
+    // Sending may find out that the connection must not be used any more.
+    while (conn->state == PG_CONN_READY && !conn->is_broken &&
+           conn->flight_count < conn->options.in_flight_max) {
         struct list *node = list_take_first(&conn->waiting);
         struct pg_job *job;
 
@@ -428,7 +430,7 @@ static void pump(struct pg_conn *conn)
     if (conn->state == PG_CONN_READY) {
         send_waiting(conn);
         arm_expiry(conn);
-        if (flush(conn)) {
+        if (conn->state == PG_CONN_READY && flush(conn)) {
             arm_timer(conn);
         }
     } else if (conn->state == PG_CONN_GREETING && flush(conn)) {

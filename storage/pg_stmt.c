@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statements.
+ * The statements. Those that tidy up in other brokers' rows never wait for a lock (SKIP LOCKED):
+ * they run inside a write, and two writes that waited for each other would be a deadlock.
  */
 #include "storage/pg_stmt.h"
 
@@ -173,7 +174,7 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "DELETE FROM foliot_data.claim WHERE ctid = ANY (ARRAY(SELECT c.ctid"
          " FROM unnest($1::bigint[], $2::bigint[]) AS d (writer, seq) CROSS JOIN LATERAL"
          " (SELECT c.ctid FROM foliot_data.claim c WHERE c.writer = d.writer AND c.seq = d.seq"
-         "  OFFSET 0) c))",
+         "  OFFSET 0 FOR UPDATE SKIP LOCKED) c))",
          2,
          {I8S, I8S}},
     [PG_STMT_CLAIM_SWEEP] = {"claim_sweep", "SELECT foliot_data.claim_sweep()", 0, {0}},
@@ -185,7 +186,8 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "  AS until_ms)"
          " DELETE FROM foliot_data.key WHERE until_ms < (SELECT until_ms FROM past)"
          " AND ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.key"
-         "  WHERE until_ms < (SELECT until_ms FROM past) LIMIT 2000))",
+         "  WHERE until_ms < (SELECT until_ms FROM past) LIMIT 2000"
+         " FOR UPDATE SKIP LOCKED))",
          0,
          {0}},
     [PG_STMT_CLOCK] = {"clock",

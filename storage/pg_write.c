@@ -298,11 +298,11 @@ static void send_end(struct pg_writer *writer)
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-/* SQLSTATE classes that one operation's values can cause: data, integrity, program limits. */
+/* SQLSTATE classes that one operation can cause: one row twice, data, integrity, program limits. */
 static bool is_data_error(const char *state)
 {
-    return strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
-           strncmp(state, "54", 2) == 0;
+    return strncmp(state, "21", 2) == 0 || strncmp(state, "22", 2) == 0 ||
+           strncmp(state, "23", 2) == 0 || strncmp(state, "54", 2) == 0;
 }
 
 static void note_error(struct pg_writer *writer, const struct pg_write_expect *expect,

@@ -199,6 +199,17 @@ void insertion_start_claimed(struct insertion *insertion, struct store *store, u
     insertion_submit(insertion, store, insert_op(shard, epoch, counter), 2);
 }
 
+int world_write(struct world *world, struct store *store, struct store_batch *batch)
+{
+    bool done = false;
+
+    batch->cb = on_batch;
+    batch->owner = &done;
+    MUST_OK(store->write(store, batch));
+    world_until(world, &done);
+    return batch->result;
+}
+
 int world_insert(struct world *world, struct store *store, uint32_t shard, int64_t epoch,
                  int64_t counter)
 {

@@ -67,6 +67,9 @@ void insertion_start(struct insertion *insertion, struct store *store, uint32_t 
 void insertion_start_claimed(struct insertion *insertion, struct store *store, uint32_t shard,
                              int64_t epoch, int64_t counter);
 
+/* Write a batch that is filled in but for its callback, and wait; its result. */
+int world_write(struct world *world, struct store *store, struct store_batch *batch);
+
 /* Insert and wait; the result of the operation, or of the batch if that failed. */
 int world_insert(struct world *world, struct store *store, uint32_t shard, int64_t epoch,
                  int64_t counter);

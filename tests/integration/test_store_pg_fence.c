@@ -246,6 +246,49 @@ static void frozen_backend_costs_a_deadline_and_is_outlived(void)
     world_close(&world);
 }
 
+/* Two brokers tidy up the same claim rows, one of them in a write that is slow to commit. */
+static void tidying_up_never_waits_for_another_broker(void)
+{
+    struct claim_row row = {.writer = 1, .seq = task_seq(1, 1)};
+    struct store_batch drop = {.drop_rows = &row, .drop_count = 1};
+    struct store_batch again = drop;
+    struct store_batch sweep = {.sweep = true};
+    struct world world;
+    struct insertion insertion;
+    struct store *slow;
+    struct store *other;
+    bool done = false;
+
+    world_open(&world, "tidy");
+    slow = world_store(&world, true);
+    other = world_store(&world, false);
+    MUST_OK(world_bump(&world, slow, 0, 1));
+    insertion_start_claimed(&insertion, slow, 0, 1, 1);
+    world_until(&world, &insertion.done);
+    MUST_OK(insertion.batch.result);
+    world_ask(&world, "DELETE FROM foliot_data.task_0000");
+    pg_proxy_arm(world.proxy, PG_PROXY_HOLD_COMMIT);
+    drop.cb = insertion.batch.cb;
+    drop.owner = &done;
+    MUST_OK(slow->write(slow, &drop));
+    while (!pg_proxy_is_held(world.proxy)) {
+        loop_turn(world.loop, true);
+    }
+    MUST_SOON(world_ask(&world,
+                        "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+                        " AND application_name = 'foliot/behind/0'") == 1,
+              5000);
+    MUST_OK(world_write(&world, other, &sweep));
+    MUST_OK(world_write(&world, other, &again));
+    MUST(!done);
+    pg_proxy_release(world.proxy);
+    world_until(&world, &done);
+    MUST_EQ(world_ask(&world, "SELECT count(*) FROM foliot_data.claim"), 0);
+    world_end(&world, slow);
+    world_end(&world, other);
+    world_close(&world);
+}
+
 /*
  * End the writer's backend at all moments around its commit: what was answered is true, and the
  * unknown is whole or void once the epoch has risen.
@@ -306,6 +349,7 @@ int main(int argc, char **argv)
         MUST_CASE(commit_that_arrives_before_the_bump_is_found_by_it),
         MUST_CASE(lost_reply_to_a_commit_is_unknown_and_found),
         MUST_CASE(frozen_backend_costs_a_deadline_and_is_outlived),
+        MUST_CASE(tidying_up_never_waits_for_another_broker),
         MUST_CASE_WITHIN(backend_ended_around_its_commit_tells_no_lies, 120),
     };
 

@@ -71,10 +71,13 @@ BEGIN
         live_writers := live_writers || here.writers;
         live_seqs := live_seqs || here.seqs;
     END LOOP;
-    DELETE FROM foliot_data.claim c USING (
-        SELECT * FROM unnest(writers, seqs) EXCEPT SELECT * FROM unnest(live_writers, live_seqs)
-    ) AS done (writer, seq)
-    WHERE c.writer = done.writer AND c.seq = done.seq;
+    -- Rows that somebody else is dropping at this moment are theirs: waiting could be a deadlock.
+    DELETE FROM foliot_data.claim WHERE ctid = ANY (ARRAY(
+        SELECT c.ctid FROM foliot_data.claim c
+        JOIN (SELECT * FROM unnest(writers, seqs)
+            EXCEPT SELECT * FROM unnest(live_writers, live_seqs)) AS done (writer, seq)
+        ON c.writer = done.writer AND c.seq = done.seq
+        FOR UPDATE OF c SKIP LOCKED));
     GET DIAGNOSTICS deleted = ROW_COUNT;
     RETURN deleted;
 END $$;
