@@ -25,8 +25,8 @@ struct admin_options {
 /*
  * Listen and answer: alive, not started, not ready ("starting").
  *
- * errors: ERR_INVALID for the host, ERR_EXISTS if the port is taken, ERR_DENIED, ERR_IO if it cannot
- * listen there for another reason, ERR_NO_MEMORY.
+ * errors: ERR_INVALID for the host, ERR_EXISTS if the port is taken, ERR_DENIED, ERR_IO if it
+ * cannot listen there for another reason, ERR_NO_MEMORY.
  */
 MUST_USE int admin_open(const struct admin_options *options, struct admin **out);
 
