@@ -67,7 +67,7 @@ static void a_generation_given_twice_is_caught(void)
 
 static void an_unknown_write_called_refused_is_caught(void)
 {
-    bites(SIM_MUTANT_UNKNOWN, "K-8 K-3 K-6 K-1");
+    bites(SIM_MUTANT_UNKNOWN, "K-1 K-2 K-3 K-6 K-8");
 }
 
 static void a_refused_write_called_committed_is_caught(void)
