@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One broker and what stands around it.
+ */
+#include "tests/unit/broker_rig.h"
+
+#include "lib/base/check.h"
+
+#include <string.h>
+
+static int rig_submit(struct coord *coord, struct coord_request *request)
+{
+    struct rig *rig = CONTAINER_OF(coord, struct rig, coord);
+
+    list_add(&rig->requests, &request->link);
+    return 0;
+}
+
+static int rig_start(struct outbound *outbound, struct attempt *attempt)
+{
+    struct rig *rig = CONTAINER_OF(outbound, struct rig, outbound);
+
+    REQUIRE(rig->seen_count < ATTEMPTS_MAX);
+    if (rig->is_full) {
+        rig->refusals++;
+        return ERR_FULL;
+    }
+    rig->running[rig->seen_count] = attempt;
+    rig->seen[rig->seen_count] = *attempt;
+    rig->seen_at[rig->seen_count] = ms_floor(rig->now.database[0].lower_us);
+    rig->seen_count++;
+    return 0;
+}
+
+static void rig_report(struct outbound *outbound, const struct report *report)
+{
+    cr_assert_eq(report->outcome, OUTCOME_DONE);
+    CONTAINER_OF(outbound, struct rig, outbound)->reports++;
+}
+
+void rig_set_time(struct rig *rig, wall_ms ms)
+{
+    rig->now.boot = (ms - START_MS + 1000) * US_PER_MS;
+    rig->now.database[0] = (struct clock_bounds){ms * US_PER_MS, ms * US_PER_MS + 200};
+    store_mem_set_clock(rig->mem, 0, ms * US_PER_MS);
+    broker_set_now(rig->broker, &rig->now);
+}
+
+wall_ms rig_time(const struct rig *rig)
+{
+    return ms_floor(rig->now.database[0].lower_us);
+}
+
+/* One turn: replies, one tick. */
+void rig_turn(struct rig *rig)
+{
+    struct list requests;
+
+    list_init(&requests);
+    list_move_all(&requests, &rig->requests);
+    for (struct list *link; (link = list_take_first(&requests)) != NULL;) {
+        struct coord_request *request = CONTAINER_OF(link, struct coord_request, link);
+
+        request->result = 0;
+        if (request->kind == COORD_ACQUIRE) {
+            request->generation = ++rig->generation;
+        }
+        request->cb(request);
+    }
+    store_mem_run(rig->mem);
+    broker_tick(rig->broker, &rig->now);
+}
+
+/* Turn until `span` has passed, a millisecond a turn. */
+void rig_pass(struct rig *rig, span_ms span)
+{
+    for (wall_ms end = rig_time(rig) + span; rig_time(rig) < end;) {
+        rig_set_time(rig, rig_time(rig) + 1);
+        rig_turn(rig);
+    }
+}
+
+void rig_open(struct rig *rig)
+{
+    struct broker_options options = {.database_count = 1,
+                                     .writer = 7,
+                                     .session_timeout_ms = 4000,
+                                     .entry_count_max = 10000,
+                                     .window_ms = 60000};
+    struct store_mem_options mem_options = {.shard_count = SHARDS, .database_count = 1};
+    struct store_mem_client_options client = {0};
+    struct broker_env env = {.seed = 1};
+    struct queue queue;
+
+    memset(rig, 0, sizeof(*rig));
+    rig->mem = store_mem_new(&mem_options);
+    rig->store = store_mem_client(rig->mem, &client);
+    rig->coord.submit = rig_submit;
+    rig->outbound.start = rig_start;
+    rig->outbound.report = rig_report;
+    list_init(&rig->requests);
+    env.coord = &rig->coord;
+    env.store = rig->store;
+    env.outbound = &rig->outbound;
+    options.cluster.shard_count = SHARDS;
+    memcpy(options.self.name, "one", 4);
+    memcpy(options.self.instance, "0000000000000001", 17);
+    rig->self = options.self;
+    cr_assert_eq(broker_new(&env, &options, &rig->broker), 0);
+    for (size_t i = 1; i < DATABASE_COUNT_MAX; i++) {
+        rig->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
+    }
+    rig_set_time(rig, START_MS);
+    queue_init(&queue);
+    queue.id = 1;
+    queue.retry.jitter_permille = 0;
+    broker_on_queues(rig->broker, &rig->now, &queue, 1, 1);
+    broker_on_session(rig->broker, &rig->now, COORD_NEW);
+    broker_on_members(rig->broker, &rig->now, &rig->self, 1);
+    rig_pass(rig, 20);
+}
+
+void rig_close(struct rig *rig)
+{
+    store_mem_crash(rig->mem, rig->store);
+    broker_free(rig->broker);
+    store_mem_free(rig->mem);
+}
+
+static void on_answer(struct call *call)
+{
+    ((struct rig *)call->owner)->answered++;
+}
+
+struct call rig_create(struct rig *rig, uint16_t slot, wall_ms due_ms)
+{
+    struct call call = {.kind = CALL_CREATE, .cb = on_answer, .owner = rig};
+
+    call.task.queue = 1;
+    call.task.due_ms = due_ms;
+    call.task.id.slot = slot;
+    call.task.payload = slice_of("payload");
+    call.shard = shard_of_slot(slot, SHARDS);
+    return call;
+}
+
+/* Make a call and turn until it is answered. */
+void rig_ask(struct rig *rig, struct call *call)
+{
+    size_t before = rig->answered;
+
+    broker_call(rig->broker, &rig->now, call);
+    for (int i = 0; i < 100 && rig->answered == before; i++) {
+        rig_turn(rig);
+    }
+    cr_assert_eq(rig->answered, before + 1, "the call is answered once");
+}
+
+struct call rig_by_id(struct rig *rig, enum call_kind kind, struct task_id id)
+{
+    struct call call = {.kind = kind, .cb = on_answer, .owner = rig, .task.id = id};
+
+    call.task.queue = 1;
+    call.shard = shard_of_slot(id.slot, SHARDS);
+    return call;
+}
+
+void rig_end(struct rig *rig, size_t index, enum outcome outcome)
+{
+    rig->running[index]->outcome = outcome;
+    broker_on_outcome(rig->broker, &rig->now, rig->running[index]);
+}
+
+uint32_t rig_entries(const struct rig *rig)
+{
+    struct broker_stats stats;
+
+    broker_inspect(rig->broker, &stats);
+    return stats.entries;
+}
+
+void rig_bump(struct rig *rig, uint16_t slot)
+{
+    struct call call = rig_create(rig, slot, rig_time(rig) + 7200000);
+    size_t before = rig->answered;
+    struct shard_view old;
+    struct shard_view new;
+
+    broker_inspect_shard(rig->broker, call.shard, &old);
+    broker_call(rig->broker, &rig->now, &call);
+    broker_tick(rig->broker, &rig->now);
+    store_mem_give_up(rig->mem, store_mem_pending(rig->mem, store_mem_pending_count(rig->mem) - 1));
+    for (int i = 0; i < 100 && rig->answered == before; i++) {
+        rig_turn(rig);
+    }
+    broker_inspect_shard(rig->broker, call.shard, &new);
+    cr_assert_eq(new.epoch, old.epoch + 1);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One broker over the memory store, a coordinator that grants everything and a target that does
+ * what the test says. Time passes when the test says so.
+ */
+#ifndef FOLIOT_TESTS_UNIT_BROKER_RIG_H
+#define FOLIOT_TESTS_UNIT_BROKER_RIG_H
+
+#include "broker/core/broker.h"
+
+#include "broker/core/inspect.h"
+#include "lib/base/err.h"
+#include "storage/store_mem.h"
+
+#include <criterion/criterion.h>
+
+#define START_MS     INT64_C(1700000000000)
+#define SHARDS       4U
+#define ATTEMPTS_MAX 64
+
+struct rig {
+    struct coord coord; /* first: the vtable finds us */
+    struct outbound outbound;
+    struct store_mem *mem;
+    struct store *store;
+    struct broker *broker;
+    struct now now;
+    struct list requests; /* of the coordinator */
+    struct attempt *running[ATTEMPTS_MAX];
+    struct attempt seen[ATTEMPTS_MAX]; /* copies, in order of start */
+    wall_ms seen_at[ATTEMPTS_MAX];
+    size_t seen_count;
+    size_t answered;
+    size_t reports;
+    size_t refusals; /* starts while is_full */
+    bool is_full;
+    int64_t generation;
+    struct member self;
+};
+
+/* Owns all shards, and knows queue 1, when it returns. */
+void rig_open(struct rig *rig);
+void rig_close(struct rig *rig);
+
+void rig_set_time(struct rig *rig, wall_ms ms);
+wall_ms rig_time(const struct rig *rig);
+
+/* One turn: replies, one tick. */
+void rig_turn(struct rig *rig);
+
+/* Turn until `span` has passed, a millisecond a turn. */
+void rig_pass(struct rig *rig, span_ms span);
+
+/* A create in queue 1. */
+struct call rig_create(struct rig *rig, uint16_t slot, wall_ms due_ms);
+struct call rig_by_id(struct rig *rig, enum call_kind kind, struct task_id id);
+
+/* Make a call and turn until it is answered. */
+void rig_ask(struct rig *rig, struct call *call);
+
+/* The attempt that was started as the index-th has ended. */
+void rig_end(struct rig *rig, size_t index, enum outcome outcome);
+
+/* Tasks in memory. */
+uint32_t rig_entries(const struct rig *rig);
+
+/* Raise the epoch of a slot's shard: a write to it has an unknown outcome. */
+void rig_bump(struct rig *rig, uint16_t slot);
+
+#endif

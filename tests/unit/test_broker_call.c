@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a user's calls are answered: cancel, update, keys.
+ */
+#include "tests/unit/broker_rig.h"
+
+Test(broker_call, cancel_before_due_leaves_no_attempt)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 3, rig_time(&rig) + 100);
+    rig_ask(&rig, &call);
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+    rig_pass(&rig, 300);
+    cr_assert_eq(rig.seen_count, 0);
+    cancel.task.id.seq += 1000;
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_NOT_FOUND);
+    rig_close(&rig);
+}
+
+Test(broker_call, a_repeated_cancel_is_answered_as_the_first_while_the_shard_is_ours)
+{
+    static struct rig rig;
+    struct call waiting;
+    struct call running;
+    struct call cancel;
+
+    rig_open(&rig);
+    waiting = rig_create(&rig, 3, rig_time(&rig) + 100);
+    running = rig_create(&rig, 3, rig_time(&rig));
+    rig_ask(&rig, &waiting);
+    rig_ask(&rig, &running);
+    rig_pass(&rig, 3);
+    cr_assert_eq(rig.seen_count, 1);
+    for (int i = 0; i < 3; i++) {
+        cancel = rig_by_id(&rig, CALL_CANCEL, waiting.found);
+        rig_ask(&rig, &cancel);
+        cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+        cancel = rig_by_id(&rig, CALL_CANCEL, running.found);
+        rig_ask(&rig, &cancel);
+        cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+        cr_assert_eq(cancel.attempt, 1);
+    }
+    cancel.task.id.slot += SHARDS; // Nobody's id, though the number is known.
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_GONE);
+    broker_on_shard_lost(rig.broker, &rig.now, 3);
+    rig_pass(&rig, 200);
+    cancel = rig_by_id(&rig, CALL_CANCEL, running.found);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_GONE, "forgotten with the shard");
+    rig_close(&rig);
+}
+
+Test(broker_call, cancel_of_a_finished_task_says_gone_however_often)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 3, rig_time(&rig));
+    rig_ask(&rig, &call);
+    rig_pass(&rig, 3);
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 5);
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    for (int i = 0; i < 3; i++) {
+        rig_ask(&rig, &cancel);
+        cr_assert_eq(cancel.cancel, CANCEL_GONE);
+    }
+    rig_close(&rig);
+}
+
+Test(broker_call, a_cancel_whose_commit_was_unknown_is_remembered_too)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+    size_t answered;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 2, rig_time(&rig) + 3000);
+    rig_ask(&rig, &call);
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    answered = rig.answered;
+    broker_call(rig.broker, &rig.now, &cancel);
+    broker_tick(rig.broker, &rig.now);
+    (void)store_mem_step(rig.mem, store_mem_pending(rig.mem, 0)); // Executed.
+    (void)store_mem_step(rig.mem, store_mem_pending(rig.mem, 0)); // Committed.
+    store_mem_give_up(rig.mem, store_mem_pending(rig.mem, 0));    // The reply is lost.
+    rig_pass(&rig, 50);
+    cr_assert_eq(rig.answered, answered + 1);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
+    rig_close(&rig);
+}
+
+Test(broker_call, cancel_of_a_running_attempt_says_stopped_and_none_follows)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 3, rig_time(&rig));
+    rig_ask(&rig, &call);
+    rig_pass(&rig, 3);
+    cr_assert_eq(rig.seen_count, 1);
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+    cr_assert_eq(cancel.attempt, 1);
+    rig_end(&rig, 0, OUTCOME_RETRY);
+    rig_pass(&rig, 5000);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_close(&rig);
+}
+
+Test(broker_call, cancel_between_two_attempts_does_not_deny_the_first)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 3, rig_time(&rig));
+    rig_ask(&rig, &call);
+    rig_pass(&rig, 3);
+    rig_end(&rig, 0, OUTCOME_RETRY);
+    rig_pass(&rig, 10);
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+    cr_assert_eq(cancel.attempt, 1);
+    rig_pass(&rig, 3000);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_close(&rig);
+}
+
+Test(broker_call, update_moves_the_due_time_and_the_payload)
+{
+    static struct rig rig;
+    struct call call;
+    struct call update;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 3, rig_time(&rig) + 50);
+    rig_ask(&rig, &call);
+    update = rig_by_id(&rig, CALL_UPDATE, call.found);
+    update.set_due = true;
+    update.set_payload = true;
+    update.task.due_ms = rig_time(&rig) + 500;
+    update.task.payload = slice_of("other");
+    rig_ask(&rig, &update);
+    cr_assert_eq(update.result, 0);
+    rig_pass(&rig, 499);
+    cr_assert_eq(rig.seen_count, 0);
+    rig_pass(&rig, 2);
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert(slice_equal(rig.running[0]->payload, slice_of("other")));
+    rig_close(&rig);
+}
+
+Test(broker_call, keys_keep_reject_and_replace)
+{
+    static struct rig rig;
+    struct call first;
+    struct call second;
+
+    rig_open(&rig);
+    first = rig_create(&rig, 5, rig_time(&rig) + 200);
+    first.task.key = slice_of("order-1");
+    first.key_policy = KEY_KEEP;
+    rig_ask(&rig, &first);
+    cr_assert(first.created);
+    second = first;
+    second.task.due_ms += 300;
+    rig_ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(!second.created);
+    cr_assert_eq(second.found.seq, first.found.seq);
+    cr_assert_eq(second.found_due_ms, first.found_due_ms);
+    second.key_policy = KEY_REJECT;
+    rig_ask(&rig, &second);
+    cr_assert_eq(second.result, ERR_EXISTS);
+    second.key_policy = KEY_REPLACE;
+    rig_ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(second.created);
+    cr_assert_neq(second.found.seq, first.found.seq);
+    rig_pass(&rig, 300);
+    cr_assert_eq(rig.seen_count, 0, "the old one lost its start");
+    rig_pass(&rig, 300);
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert_eq(rig.seen[0].id.seq, second.found.seq);
+    rig_close(&rig);
+}
+
+Test(broker_call, who_keeps_a_keys_task_is_told_when_it_is_due)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call first;
+    struct call second;
+    wall_ms due_ms;
+
+    rig_open(&rig);
+    first = rig_create(&rig, 5, rig_time(&rig) + 3600000); // Outside the window: only a row.
+    first.task.key = slice_of("far");
+    first.key_policy = KEY_KEEP;
+    due_ms = first.task.due_ms;
+    rig_ask(&rig, &first);
+    second = first;
+    second.task.due_ms -= 5000;
+    rig_ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(!second.created);
+    cr_assert_eq(second.found.seq, first.found.seq);
+    cr_assert_eq(second.found_due_ms, due_ms);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.entries, 0, "looking brings nothing into memory");
+    first = rig_create(&rig, 6, rig_time(&rig));
+    first.task.key = slice_of("over");
+    first.key_policy = KEY_KEEP;
+    rig_ask(&rig, &first);
+    rig_pass(&rig, 3);
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 5);
+    second = first;
+    rig_ask(&rig, &second);
+    cr_assert_eq(second.result, 0);
+    cr_assert(!second.created, "its key is remembered");
+    cr_assert_eq(second.found.seq, first.found.seq);
+    cr_assert_eq(second.found_due_ms, WALL_NEVER);
+    rig_close(&rig);
+}
