@@ -298,7 +298,7 @@ void claim_join(struct entry *entry, struct flight *flight)
     struct block *block = entry->body.block;
 
     // The row may have been updated since the flight took its bytes: the next attempt reads them.
-    if (!slice_equal(block_payload(block), block_payload(flight->block))) {
+    if (flight->is_outdated || !slice_equal(block_payload(block), block_payload(flight->block))) {
         flight->is_outdated = true;
         flight->block->payload_len = block->payload_len;
     }

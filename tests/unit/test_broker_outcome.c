@@ -63,6 +63,36 @@ Test(broker_outcome, the_outcome_of_a_shard_that_has_gone_is_reported_to_its_own
     rig_close(&rig);
 }
 
+/* The bytes that are on their way stay those of the attempt, however often its shard is taken again
+ * and whatever the row says by then. */
+Test(broker_outcome, an_attempt_keeps_its_bytes_over_epochs_and_updates)
+{
+    static struct rig rig;
+    static uint8_t bytes[800];
+    struct call call;
+    struct call update;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 1, rig_time(&rig));
+    rig_ask(&rig, &call);
+    rig_pass(&rig, 3);
+    update = rig_by_id(&rig, CALL_UPDATE, call.found);
+    update.set_payload = true;
+    update.task.payload = (struct slice){bytes, sizeof(bytes)};
+    rig_ask(&rig, &update);
+    cr_assert_eq(update.attempt, 1);
+    for (int i = 0; i < 3; i++) {
+        rig_bump(&rig, 1);
+        rig_pass(&rig, 150);
+    }
+    cr_assert(slice_equal(rig.running[0]->payload, slice_of("payload")));
+    rig_end(&rig, 0, OUTCOME_RETRY);
+    rig_pass(&rig, 1100);
+    cr_assert_eq(rig.seen_count, 2);
+    cr_assert(slice_equal(rig.running[1]->payload, update.task.payload));
+    rig_close(&rig);
+}
+
 Test(broker_outcome, a_reported_outcome_counts_for_the_live_claim_only)
 {
     static struct rig rig;
