@@ -13,6 +13,7 @@
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
+#include "broker/core/visit.h"
 #include "broker/core/window.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
@@ -156,6 +157,7 @@ static void cancel_done(struct shard *shard, const struct note *note, int result
         tell(shard->broker, "cancel", shard, note->call->core_seq, note->call->attempt, 0);
         if (is_fresh) {
             recent_add(shard, note->call->found, note->call->attempt);
+            visit_forget(shard, note->entry->seq);
             remove_entry(shard, note->entry);
         }
     } else if (is_fresh && result != ERR_FENCED) {
@@ -253,6 +255,7 @@ static void displace_done(struct shard *shard, const struct note *note, int resu
     if (result == 0) {
         shard->broker->stats.cancelled++;
         tell(shard->broker, "cancel", shard, note->entry->seq, 0, 0);
+        visit_forget(shard, note->entry->seq);
         remove_entry(shard, note->entry);
     } else if (result == ERR_NOT_FOUND) {
         forget_entry(shard, note->entry, note->kind);

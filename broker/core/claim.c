@@ -10,6 +10,7 @@
 #include "broker/core/retry.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
+#include "broker/core/visit.h"
 #include "broker/core/window.h"
 #include "broker/core/writer.h"
 #include "lib/base/check.h"
@@ -124,11 +125,12 @@ void flight_end(struct broker *broker, struct flight *flight, bool known)
     pool_give(&broker->flights, flight);
 }
 
-/* Whether a shard is on its way to find its flights again. */
-static bool is_coming(const struct shard *shard)
+/* Whether a shard is what it will be for a while: not on its way to find its flights again, or to
+ * leave them to its next owner. */
+static bool is_settled(const struct shard *shard)
 {
-    return shard->state == SHARD_BUMPING || shard->state == SHARD_LOADING ||
-           (shard->state == SHARD_ACTIVE && !shard->is_loaded);
+    return shard->state == SHARD_IDLE || shard->state == SHARD_RELEASING ||
+           (shard->state == SHARD_ACTIVE && shard->is_loaded);
 }
 
 void flight_check(struct broker *broker, struct flight *flight)
@@ -136,7 +138,10 @@ void flight_check(struct broker *broker, struct flight *flight)
     struct shard *shard = &broker->shards[flight->attempt.shard];
 
     if (flight->entry != NULL || flight->is_sent || (flight->is_started && !flight->is_ended) ||
-        (flight->is_adrift && is_coming(shard))) {
+        (flight->is_adrift && !is_settled(shard))) {
+        return;
+    }
+    if (flight->is_adrift && flight->is_started && visit_home(shard, flight)) {
         return;
     }
     if (flight->is_adrift) {
@@ -156,7 +161,8 @@ void claim_clear_adrift(struct shard *shard)
 
         count = 0;
         while (count < ARRAY_COUNT(over) && (flight = map_next(&shard->adrift, &iter)) != NULL) {
-            if (!flight->is_sent && (!flight->is_started || flight->is_ended)) {
+            if (!flight->is_sent && (!flight->is_started || flight->is_ended) &&
+                flight->visit_serial != shard->serial) {
                 over[count++] = flight;
             }
         }
@@ -544,6 +550,7 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
         return;
     }
     count_settled(broker, flight, op);
+    visit_forget(shard, entry->seq);
     tell(broker, "settle", shard, entry->seq, op->attempt, op->kind);
     if (op->kind == STORE_CHANGE) {
         settle_go_on(shard, entry, op);

@@ -8,6 +8,7 @@
 #include "broker/core/entry.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
+#include "broker/core/visit.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -268,25 +269,6 @@ void dispatch_ended(struct shard *shard, struct entry *entry)
     claim_settle(shard, entry);
 }
 
-/* The outcome of an attempt that has no entry: match it by (task, attempt), or let it go. */
-static void match_adrift(struct shard *shard, struct flight *flight)
-{
-    struct entry *entry = entry_find(shard, flight->attempt.id.seq);
-
-    if (flight->is_adrift && entry != NULL && entry->state == ENTRY_HELD &&
-        (entry->flags & ENTRY_TOUCHED) == 0 && !flight->is_sent &&
-        entry->attempt + 1 == flight->attempt.attempt) {
-        (void)map_del(&shard->adrift, (uint64_t)entry->seq);
-        flight->is_adrift = false;
-        entry_unlink(shard, entry);
-        claim_join(entry, flight);
-        entry_move(entry, ENTRY_RUNNING);
-        dispatch_ended(shard, entry);
-        return;
-    }
-    flight_check(shard->broker, flight);
-}
-
 void broker_on_outcome(struct broker *broker, const struct now *now, struct attempt *attempt)
 {
     struct flight *flight = CONTAINER_OF(attempt, struct flight, attempt);
@@ -299,7 +281,7 @@ void broker_on_outcome(struct broker *broker, const struct now *now, struct atte
     keep_error(flight);
     tell(broker, "outcome", shard, attempt->id.seq, attempt->attempt, attempt->outcome);
     if (entry == NULL) {
-        match_adrift(shard, flight);
+        flight_check(broker, flight);
     } else if (entry->state == ENTRY_RUNNING && (entry->flags & ENTRY_TOUCHED) == 0) {
         dispatch_ended(shard, entry);
     }
@@ -320,7 +302,10 @@ int broker_on_report(struct broker *broker, const struct now *now, const struct 
         return ERR_FENCED;
     }
     entry = entry_find(shard, report->id.seq);
-    if (entry == NULL || entry->state != ENTRY_HELD || entry->slot != report->id.slot ||
+    if (entry == NULL) {
+        return visit_for_report(shard, report);
+    }
+    if (entry->state != ENTRY_HELD || entry->slot != report->id.slot ||
         entry->attempt + 1 != report->attempt) {
         return ERR_NOT_FOUND;
     }

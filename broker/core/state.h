@@ -136,14 +136,15 @@ struct flight {
     struct list link;       /* in broker.all_flights */
     struct entry *entry;
     struct block *block;
-    struct group *group; /* NULL until the claim's batch is sent */
-    char *error;         /* text of the target, for a dead letter; ours */
-    uint32_t error_len;  /* bytes of it */
-    bool is_started;     /* handed to the outbound */
-    bool is_ended;       /* its outcome is in `attempt` */
-    bool is_sent;        /* an operation that names it waits or is in flight */
-    bool is_adrift;      /* it is in shard->adrift */
-    bool is_outdated;    /* the payload was updated meanwhile: the next attempt reads it anew */
+    struct group *group;   /* NULL until the claim's batch is sent */
+    char *error;           /* text of the target, for a dead letter; ours */
+    uint32_t error_len;    /* bytes of it */
+    bool is_started;       /* handed to the outbound */
+    bool is_ended;         /* its outcome is in `attempt` */
+    bool is_sent;          /* an operation that names it waits or is in flight */
+    bool is_adrift;        /* it is in shard->adrift */
+    bool is_outdated;      /* the payload was updated meanwhile: the next attempt reads it anew */
+    uint32_t visit_serial; /* of the shard, when the row was asked for; 0: it was not */
 };
 
 struct queue_state {

@@ -63,6 +63,60 @@ Test(broker_outcome, the_outcome_of_a_shard_that_has_gone_is_reported_to_its_own
     rig_close(&rig);
 }
 
+/* A task whose attempt runs, and which is due in an hour by now: outside the window. */
+static struct call run_and_move(struct rig *rig, uint16_t slot)
+{
+    struct call call = rig_create(rig, slot, rig_time(rig));
+    struct call update;
+
+    rig_ask(rig, &call);
+    rig_pass(rig, 3);
+    update = rig_by_id(rig, CALL_UPDATE, call.found);
+    update.set_due = true;
+    update.task.due_ms = rig_time(rig) + 3600000;
+    rig_ask(rig, &update);
+    cr_assert_eq(update.attempt, 1);
+    return call;
+}
+
+Test(broker_outcome, the_outcome_of_an_attempt_counts_though_its_task_is_not_in_memory)
+{
+    static struct rig rig;
+    struct call done;
+    struct call failed;
+
+    rig_open(&rig);
+    done = run_and_move(&rig, 1);
+    failed = run_and_move(&rig, 1);
+    rig_bump(&rig, 1);
+    rig_pass(&rig, 150); // The writer takes a breath after a failure.
+    cr_assert_eq(rig_entries(&rig), 0, "both are due outside the window");
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_end(&rig, 1, OUTCOME_RETRY);
+    rig_pass(&rig, 5);
+    cr_assert_null(store_mem_row(rig.mem, 1, done.found));
+    cr_assert_eq(store_mem_row(rig.mem, 1, failed.found)->attempt, 1);
+    cr_assert_eq(store_mem_row(rig.mem, 1, failed.found)->failures, 1);
+    cr_assert_geq(store_mem_row(rig.mem, 1, failed.found)->due_ms, rig_time(&rig) + 3500000);
+    cr_assert_eq(rig_entries(&rig), 0);
+    rig_close(&rig);
+}
+
+Test(broker_outcome, an_outcome_that_comes_while_its_shard_is_taken_again_counts_too)
+{
+    static struct rig rig;
+    struct call call;
+
+    rig_open(&rig);
+    call = run_and_move(&rig, 1);
+    broker_on_shard_lost(rig.broker, &rig.now, 1);
+    broker_tick(rig.broker, &rig.now); // Acquiring.
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 50);
+    cr_assert_null(store_mem_row(rig.mem, 1, call.found));
+    rig_close(&rig);
+}
+
 /* The bytes that are on their way stay those of the attempt, however often its shard is taken again
  * and whatever the row says by then. */
 Test(broker_outcome, an_attempt_keeps_its_bytes_over_epochs_and_updates)
@@ -90,6 +144,62 @@ Test(broker_outcome, an_attempt_keeps_its_bytes_over_epochs_and_updates)
     rig_pass(&rig, 1100);
     cr_assert_eq(rig.seen_count, 2);
     cr_assert(slice_equal(rig.running[1]->payload, update.task.payload));
+    rig_close(&rig);
+}
+
+Test(broker_outcome, a_late_outcome_of_a_cancelled_task_is_let_go)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = run_and_move(&rig, 1);
+    rig_bump(&rig, 1);
+    rig_pass(&rig, 150); // The writer takes a breath after a failure.
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 50);
+    broker_drain(rig.broker, &rig.now);
+    rig_pass(&rig, 50);
+    cr_assert(broker_is_drained(rig.broker), "nothing is left of it");
+    cr_assert_eq(rig.reports, 0);
+    rig_close(&rig);
+}
+
+Test(broker_outcome, a_report_finds_its_task_outside_of_memory)
+{
+    static struct rig rig;
+    struct report report = {.outcome = OUTCOME_DONE, .attempt = 1};
+    struct call call;
+    struct call gone;
+
+    rig_open(&rig);
+    call = run_and_move(&rig, 1);
+    gone = run_and_move(&rig, 1);
+    rig_end(&rig, 0, OUTCOME_UNKNOWN); // We do not know; somebody will tell us.
+    rig_end(&rig, 1, OUTCOME_UNKNOWN);
+    broker_on_shard_lost(rig.broker, &rig.now, 1);
+    rig_pass(&rig, 200);
+    cr_assert_eq(rig_entries(&rig), 0);
+    report.shard = 1;
+    report.id = call.found;
+    report.attempt = 2;
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    report.attempt = 1;
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_UNAVAILABLE);
+    rig_pass(&rig, 1);
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), 0);
+    rig_pass(&rig, 5);
+    cr_assert_null(store_mem_row(rig.mem, 1, call.found));
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    gone = rig_by_id(&rig, CALL_CANCEL, gone.found);
+    rig_ask(&rig, &gone);
+    cr_assert_eq(gone.cancel, CANCEL_STOPPED);
+    report.id = gone.found;
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
     rig_close(&rig);
 }
 
