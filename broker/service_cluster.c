@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ClusterService: brokers and shards as this broker knows them. Epoch and state are told of our own
- * shards only; of others we know who serves them.
+ * ClusterService: brokers and shards as this broker knows them. Who serves a shard is known from
+ * the members; epoch and state only its owner knows, so the owners are asked, once and not for
+ * long.
  */
 #include "broker/service_parts.h"
 
@@ -12,6 +13,37 @@
 #include "proto/codec_cluster.h"
 
 #include <string.h>
+
+/* Owners that have not answered by then are told about without epochs. */
+#define ASK_MS 1000
+
+/* What the owner of a shard says of it. */
+struct told {
+    int64_t epoch; /* 0: nothing */
+    enum shard_view_state state;
+};
+
+struct gathering;
+
+/* One other broker, being asked. */
+struct ask {
+    struct gathering *gathering;
+    struct rpc_request request;
+    char instance[INSTANCE_TEXT_LEN + 1];
+};
+
+/*
+ * One call of GetTopology.
+ * 1. `waiting` asks have not called back, and one more while they are being sent.
+ */
+struct gathering {
+    struct service *service;
+    struct rpc_call *rpc;
+    uint32_t waiting;
+    struct told *told; /* by shard */
+    size_t ask_count;
+    struct ask asks[];
+};
 
 static uint32_t count_shards(const struct member *member, uint32_t shard_count)
 {
@@ -88,7 +120,7 @@ static enum shard_view_state view_state(const char *state)
 }
 
 static int write_shard(const struct service *service, uint32_t shard, const char *database,
-                       struct buf *out)
+                       const struct told *told, struct buf *out)
 {
     const struct member *owner = owner_of(service->options.broker, shard);
     struct shard_owner_view view = {
@@ -96,11 +128,15 @@ static int write_shard(const struct service *service, uint32_t shard, const char
         .database = database,
         .owner = owner == NULL ? "" : owner->name,
         .instance = owner == NULL ? "" : owner->instance,
+        .epoch = told->epoch,
         .state = owner == NULL ? SHARD_VIEW_UNKNOWN : SHARD_VIEW_ACTIVE,
         .since_ms = WALL_NEVER,
     };
     struct shard_view own;
 
+    if (owner != NULL && told->epoch > 0) {
+        view.state = told->state;
+    }
     broker_inspect_shard(service->options.broker, shard, &own);
     if (own.epoch > 0) {
         view.owner = service->options.name;
@@ -110,7 +146,7 @@ static int write_shard(const struct service *service, uint32_t shard, const char
     return codec_write_topology_shard(&view, out);
 }
 
-static int write_topology(const struct service *service, struct buf *out)
+static int write_topology(const struct service *service, const struct told *told, struct buf *out)
 {
     const struct cluster *cluster = service->options.cluster;
     const struct topology_head head = {
@@ -128,14 +164,132 @@ static int write_topology(const struct service *service, struct buf *out)
         err = write_brokers(service, names, out);
     }
     for (uint32_t i = 0; i < cluster->shard_count && err == 0; i++) {
-        err = write_shard(service, i, names[cluster->database_of[i]], out);
+        err = write_shard(service, i, names[cluster->database_of[i]], &told[i], out);
     }
     return err;
+}
+
+/* ---- asking the owners ---- */
+
+static void finish(struct gathering *gathering)
+{
+    struct service *service = gathering->service;
+    int err = write_topology(service, gathering->told, service_scratch(service));
+    struct fault fault;
+
+    if (err == 0) {
+        service_reply(service, gathering->rpc, 0);
+    } else {
+        fault_set_err(&fault, err, "cannot write the topology");
+        service_fail(service, gathering->rpc, &fault);
+    }
+    mem_free(gathering->told);
+    mem_free(gathering);
+    service_leave(service, 0);
+}
+
+static void step(struct gathering *gathering)
+{
+    if (--gathering->waiting == 0) {
+        finish(gathering);
+    }
+}
+
+/* Take what a broker says of the shards that are its own. */
+static void take_told(struct ask *ask, struct slice payload)
+{
+    struct gathering *gathering = ask->gathering;
+    uint32_t shard_count = gathering->service->options.cluster->shard_count;
+    struct topology topology;
+    struct shard_owner_view view;
+    struct arena arena;
+    struct fault fault;
+
+    arena_init(&arena, 0);
+    if (codec_read_topology(payload, &arena, &topology, &fault) == 0) {
+        for (size_t i = 0; i < topology.shard_count; i++) {
+            codec_read_topology_shard(&topology, i, &view);
+            if (view.shard < shard_count && strcmp(view.instance, ask->instance) == 0) {
+                gathering->told[view.shard] = (struct told){view.epoch, view.state};
+            }
+        }
+    }
+    arena_fini(&arena);
+}
+
+static void on_owner(struct rpc_request *request, const struct rpc_reply *reply, void *ctx)
+{
+    struct ask *ask = ctx;
+
+    (void)request;
+    if (reply->status == RPC_OK) {
+        take_told(ask, reply->payload);
+    }
+    step(ask->gathering);
+}
+
+static void ask_owner(struct gathering *gathering, const struct member *member)
+{
+    struct service *service = gathering->service;
+    struct ask *ask = &gathering->asks[gathering->ask_count++];
+    boot_us end_us = time_add(loop_now_us(service->options.loop), ASK_MS * US_PER_MS);
+
+    ask->gathering = gathering;
+    memcpy(ask->instance, member->instance, sizeof(ask->instance));
+    ask->request = (struct rpc_request){
+        .path = rpc_call_path(gathering->rpc),
+        .deadline_us = time_min(end_us, rpc_call_deadline_us(gathering->rpc)),
+        .cb = on_owner,
+        .ctx = ask,
+    };
+    if (service_pass_on(service, member->grpc, &ask->request) == 0) {
+        gathering->waiting++;
+    }
+}
+
+static void gather(struct gathering *gathering)
+{
+    const struct service *service = gathering->service;
+    uint32_t shard_count = service->options.cluster->shard_count;
+    size_t count;
+    const struct member *members = broker_members(service->options.broker, &count);
+
+    gathering->waiting = 1;
+    if (!service_is_forwarded(gathering->rpc)) {
+        for (size_t i = 0; i < count; i++) {
+            if (count_shards(&members[i], shard_count) > 0 &&
+                strcmp(members[i].name, service->options.name) != 0) {
+                ask_owner(gathering, &members[i]);
+            }
+        }
+    }
+    step(gathering);
+}
+
+static struct gathering *new_gathering(struct service *service, struct rpc_call *rpc)
+{
+    size_t count;
+    struct gathering *gathering;
+
+    (void)broker_members(service->options.broker, &count);
+    gathering = mem_new(1, sizeof(*gathering) + count * sizeof(struct ask));
+    if (gathering == NULL) {
+        return NULL;
+    }
+    gathering->told = mem_new(service->options.cluster->shard_count, sizeof(struct told));
+    if (gathering->told == NULL) {
+        mem_free(gathering);
+        return NULL;
+    }
+    gathering->service = service;
+    gathering->rpc = rpc;
+    return gathering;
 }
 
 void service_topology(struct rpc_call *rpc, struct slice request, void *ctx)
 {
     struct service *service = ctx;
+    struct gathering *gathering = NULL;
     struct arena arena;
     struct fault fault;
     int err;
@@ -144,12 +298,15 @@ void service_topology(struct rpc_call *rpc, struct slice request, void *ctx)
     err = codec_read_topology_request(request, &arena, &fault);
     arena_fini(&arena);
     if (err == 0) {
-        err = write_topology(service, service_scratch(service));
+        gathering = new_gathering(service, rpc);
+        if (gathering == NULL) {
+            fault_set_err(&fault, ERR_NO_MEMORY, "cannot gather the topology");
+        }
     }
-    if (err == 0) {
-        service_reply(service, rpc, 0);
+    if (gathering == NULL) {
+        service_fail(service, rpc, &fault);
         return;
     }
-    fault_set_err(&fault, err, "cannot write the topology");
-    service_fail(service, rpc, &fault);
+    service_enter(service, 0);
+    gather(gathering);
 }

@@ -170,7 +170,7 @@ static void write_shards(struct cluster_run *run)
         codec_read_topology_shard(&run->topology, i, &shard);
         (void)snprintf(number, sizeof(number), "%04" PRIu32, shard.shard);
         (void)snprintf(epoch, sizeof(epoch), "%" PRId64, shard.epoch);
-        if (shard.epoch == 0) { // Only the owner knows its own.
+        if (shard.epoch == 0) { // Its owner did not answer.
             (void)snprintf(epoch, sizeof(epoch), "-");
         }
         timetext_write(shard.since_ms, since);

@@ -12,6 +12,7 @@
 
 #include "lib/base/err.h"
 #include "lib/io/clock.h"
+#include "proto/codec_cluster.h"
 #include "proto/codec_peer.h"
 #include "proto/route.h"
 
@@ -29,6 +30,7 @@
 #define CREATE     "/foliot.v1.TaskService/Create"
 #define BATCH      "/foliot.v1.TaskService/BatchCreate"
 #define GET        "/foliot.v1.TaskService/Get"
+#define TOPOLOGY   "/foliot.v1.ClusterService/GetTopology"
 
 /* Brokers a and b; a reaches b only through the proxy, the test reaches both. */
 struct scene {
@@ -383,6 +385,50 @@ static void an_outcome_of_no_live_claim_is_refused_and_harms_nothing(void)
     close_scene(&scene);
 }
 
+/* Shards whose epoch a tells: its own first, then all. */
+static size_t count_epochs(struct scene *scene, size_t *own)
+{
+    struct topology topology;
+    struct answer answer;
+    struct arena arena;
+    struct fault fault;
+    size_t count = 0;
+
+    *own = 0;
+    world_call(&scene->world, scene->a.address, TOPOLOGY, (struct slice){NULL, 0}, &answer);
+    MUST_EQ(answer.status, RPC_OK);
+    arena_init(&arena, 0);
+    MUST_OK(codec_read_topology(buf_slice(&answer.payload), &arena, &topology, &fault));
+    MUST_EQ(topology.shard_count, SHARDS);
+    for (size_t i = 0; i < topology.shard_count; i++) {
+        struct shard_owner_view shard;
+
+        codec_read_topology_shard(&topology, i, &shard);
+        count += shard.epoch > 0;
+        *own += shard.epoch > 0 && strcmp(shard.owner, "a") == 0;
+    }
+    arena_fini(&arena);
+    answer_fini(&answer);
+    return count;
+}
+
+static void the_topology_has_the_epochs_of_owners_that_can_be_reached(void)
+{
+    struct scene scene = {0};
+    int64_t start_ms;
+    size_t own;
+
+    open_scene(&scene, "topology");
+    MUST_EQ(count_epochs(&scene, &own), SHARDS);
+    proxy_set(scene.proxy, PROXY_DROP_REPLIES);
+    start_ms = must_now_ms();
+    MUST_EQ(count_epochs(&scene, &own), SHARDS / 2);
+    MUST_EQ(own, SHARDS / 2);
+    MUST_LE(must_now_ms() - start_ms, 5000);
+    proxy_set(scene.proxy, PROXY_PASS);
+    close_scene(&scene);
+}
+
 static void a_killed_owner_makes_callers_wait_and_then_be_served(void)
 {
     struct scene scene = {0};
@@ -421,6 +467,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_read_is_made_again_when_the_line_breaks),
         MUST_CASE(a_batch_tells_unknown_items_from_done_ones),
         MUST_CASE(an_outcome_of_no_live_claim_is_refused_and_harms_nothing),
+        MUST_CASE(the_topology_has_the_epochs_of_owners_that_can_be_reached),
         MUST_CASE(a_killed_owner_makes_callers_wait_and_then_be_served),
     };
 
