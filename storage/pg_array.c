@@ -129,11 +129,12 @@ void pg_array_add_null(struct pg_array *array)
 
 int pg_array_value(struct pg_array *array, struct slice *out)
 {
-    uint8_t *header = array->buf.data + array->buf.start;
+    uint8_t *header;
 
     if (array->buf.failed) {
         return ERR_TOO_LARGE;
     }
+    header = array->buf.data + array->buf.start;
     pg_put_i32(header, array->count == 0 ? 0 : 1);
     pg_put_i32(header + 4, array->has_null);
     pg_put_i32(header + 8, (int32_t)array->element);

@@ -393,10 +393,15 @@ static bool drain(struct pg_conn *conn)
 /* Give libpq's buffer to the socket; false if the connection is gone. */
 static bool flush(struct pg_conn *conn)
 {
-    int left = PQflush(conn->link);
+    int left;
 
-    if (left < 0 || conn->is_broken) {
-        lose(conn, left < 0 ? PQerrorMessage(conn->link) : "cannot queue a command");
+    if (conn->is_broken) {
+        lose(conn, "cannot queue a command");
+        return false;
+    }
+    left = PQflush(conn->link);
+    if (left < 0) {
+        lose(conn, PQerrorMessage(conn->link));
         return false;
     }
     // While the server cannot take more it may be waiting for us to read: always read.

@@ -73,21 +73,21 @@ static void send_tasks(struct pg_conn *conn, const struct store_read *read)
     pg_array_init(&seqs, ARRAY_BYTES_MAX);
     pg_array_init(&slots, ARRAY_BYTES_MAX);
     pg_array_start(&slots, PG_TYPE_INT2);
-    if (ids == NULL) {
-        pg_conn_break(conn, "out of memory");
-        return;
-    }
-    for (size_t i = 0; i < read->id_count; i++) {
+    for (size_t i = 0; ids != NULL && i < read->id_count; i++) {
         ids[i] = read->ids[i];
     }
-    qsort(ids, read->id_count, sizeof(*ids), compare_ids);
-    for (size_t i = 0; i < read->id_count; i++) {
+    if (ids != NULL) {
+        qsort(ids, read->id_count, sizeof(*ids), compare_ids);
+    }
+    for (size_t i = 0; ids != NULL && i < read->id_count; i++) {
         pg_array_add_int(&seqs, ids[i].seq);
         pg_array_add_int(&slots, ids[i].slot);
     }
     pg_params_init(&params);
     pg_params_add_array(&params, &seqs);
     pg_params_add_array(&params, &slots);
+    // Without memory the command cannot be queued, which costs the connection.
+    params.failed = params.failed || ids == NULL;
     pg_conn_exec(conn, PG_STMT_READ_TASKS, read->shard, &params);
     pg_array_fini(&seqs);
     pg_array_fini(&slots);

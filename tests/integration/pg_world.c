@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define PATIENCE_MS 20000
+#define ERRMSG_SIZE 512
 
 static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us)
@@ -72,13 +73,11 @@ void world_close(struct world *world)
     fixture_close(&world->fixture);
 }
 
-struct store *world_store(struct world *world, bool behind_proxy)
+static int try_store(struct world *world, bool behind_proxy, struct store **store, char *errmsg)
 {
     struct store_pg_database database = {.name = "db0"};
     struct store_pg_options options;
-    struct store *store;
     char conninfo[512];
-    char errmsg[512];
 
     (void)snprintf(conninfo, sizeof(conninfo), "%s sslmode=disable gssencmode=disable %s",
                    world->fixture.pg_conninfo, world->extra == NULL ? "" : world->extra);
@@ -97,10 +96,26 @@ struct store *world_store(struct world *world, bool behind_proxy)
     options.command_ms = WORLD_COMMAND_MS;
     options.unwritable_ms = WORLD_COMMAND_MS;
     options.events = (struct store_pg_events){on_clock, on_health, on_changed, on_log, world};
-    if (store_pg_open(&options, &store, errmsg, sizeof(errmsg)) != 0) {
+    return store_pg_open(&options, store, errmsg, ERRMSG_SIZE);
+}
+
+struct store *world_store(struct world *world, bool behind_proxy)
+{
+    char errmsg[ERRMSG_SIZE];
+    struct store *store;
+
+    if (try_store(world, behind_proxy, &store, errmsg) != 0) {
         must_fail(MUST_HERE, "%s", errmsg);
     }
     return store;
+}
+
+struct store *world_try_store(struct world *world)
+{
+    char errmsg[ERRMSG_SIZE];
+    struct store *store;
+
+    return try_store(world, false, &store, errmsg) == 0 ? store : NULL;
 }
 
 static void on_close(void *ctx)

@@ -40,6 +40,9 @@ void world_close(struct world *world);
 /* A broker's store, straight to the server or behind the proxy. */
 struct store *world_store(struct world *world, bool behind_proxy);
 
+/* As world_store, straight to the server; NULL if it cannot be opened. */
+struct store *world_try_store(struct world *world);
+
 /* Close a store and wait for it. */
 void world_end(struct world *world, struct store *store);
 
