@@ -61,7 +61,8 @@ bool check_may_run(const struct check *check, const struct check_task *task,
 {
     bool is_known = attempt->reported != 0 && attempt->reported != OUTCOME_UNKNOWN;
 
-    return !is_known && check_clock(check, task->shard) < attempt->deadline_ms * US_PER_MS;
+    return !is_known && check_clock(check, task->shard) + sim_clock_slack(check->sim) <
+                            attempt->deadline_ms * US_PER_MS;
 }
 
 struct check_key *check_key_find(struct check *check, uint32_t queue, uint64_t number)
@@ -109,7 +110,8 @@ static void take_key(struct check *check, struct check_task *task, const struct 
                  check_name(task).text);
     }
     if (holder != NULL && holder->end != CHECK_PENDING && holder->id.seq != op->key_replaces.seq &&
-        check_clock(check, task->shard) < holder->key_until_ms * US_PER_MS) {
+        check_clock(check, task->shard) + sim_clock_slack(check->sim) <
+            holder->key_until_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took a key that is still remembered",
                  check_name(task).text);
     }
@@ -193,7 +195,8 @@ static bool may_give_up(const struct check *check, const struct check_task *task
 {
     const struct check_attempt *attempt = check_attempt_find(task, number);
 
-    if (check_clock(check, task->shard) >= task->claim_deadline_ms * US_PER_MS) {
+    if (check_clock(check, task->shard) + sim_clock_slack(check->sim) >=
+        task->claim_deadline_ms * US_PER_MS) {
         return true; // It is over, and its outcome may have been lost.
     }
     if (attempt == NULL) {

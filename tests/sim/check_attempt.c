@@ -15,13 +15,14 @@ static void check_times(struct check *check, const struct check_task *task,
                         const struct attempt *attempt)
 {
     int64_t clock_us = check_clock(check, task->shard);
+    int64_t slack_us = sim_clock_slack(check->sim);
 
-    if (clock_us < attempt->due_ms * US_PER_MS) {
+    if (clock_us + slack_us < attempt->due_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: attempt %u started %lld us early",
                  check_name(task).text, attempt->attempt,
                  (long long)(attempt->due_ms * US_PER_MS - clock_us));
     }
-    if (clock_us > attempt->start_by_ms * US_PER_MS) {
+    if (clock_us - slack_us > attempt->start_by_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u started %lld us after start_by",
                  check_name(task).text, attempt->attempt,
                  (long long)(clock_us - attempt->start_by_ms * US_PER_MS));
@@ -129,7 +130,8 @@ static void check_answers(struct check *check, struct check_task *task,
                      "%s: attempt %u started after cancel was answered, naming attempt %u",
                      check_name(task).text, attempt->attempt, task->last_allowed);
         }
-    } else if (check_clock(check, task->shard) < task->due_ms * US_PER_MS &&
+    } else if (check_clock(check, task->shard) + sim_clock_slack(check->sim) <
+                   task->due_ms * US_PER_MS &&
                !task->is_due_nameless) {
         check_old_due(check, task, attempt);
     }

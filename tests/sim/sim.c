@@ -71,7 +71,13 @@ void sim_leave_world(struct sim *sim, bool was_in_core)
 
 int64_t sim_clock(const struct sim *sim, uint32_t database)
 {
-    return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + sim->now;
+    return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + sim->clock_offset[database] +
+           sim->now;
+}
+
+int64_t sim_clock_slack(const struct sim *sim)
+{
+    return sim->options.clock_step_every_us > 0 ? 2 * SIM_STEP_US_MAX : 0;
 }
 
 int64_t sim_span(struct prng *prng, int64_t mean)

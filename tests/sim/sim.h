@@ -67,7 +67,9 @@ struct sim {
     struct store_mem *mem;
     struct cluster cluster;
     uint32_t queue_count;
-    struct sim_node *nodes; /* options.node_count of them */
+    int64_t
+        clock_offset[DATABASE_COUNT_MAX]; /* what the steps of a database's clock have come to */
+    struct sim_node *nodes;               /* options.node_count of them */
     struct sim_store *store;
     struct sim_coord *coord;
     struct sim_load *load;
@@ -114,6 +116,10 @@ void sim_fail(struct sim *sim, enum sim_verdict verdict, const char *promise, co
 
 /* The database's true clock, microseconds since 1970. */
 int64_t sim_clock(const struct sim *sim, uint32_t database);
+
+/* How far a broker may be wrong about a database's clock, because it has just stepped: a step
+ * backward holds what is known of it, a step forward is not known before the next reply. */
+int64_t sim_clock_slack(const struct sim *sim);
 
 /* A span around a mean: mostly near it, sometimes far above. shape: mean ≥ 0. */
 int64_t sim_span(struct prng *prng, int64_t mean);

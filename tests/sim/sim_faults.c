@@ -20,6 +20,7 @@ enum fault_kind {
     FAULT_DATABASE,
     FAULT_COORD,
     FAULT_TIMELINE,
+    FAULT_STEP,
     FAULT_COUNT
 };
 
@@ -102,6 +103,16 @@ static void fail_over(struct sim_faults *faults, struct sim_node *node)
     sim_node_touch(node);
 }
 
+static void step_clock(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+    uint64_t database = prng_below(&faults->prng, sim->options.database_count);
+    int64_t step_us = prng_between(&faults->prng, -SIM_STEP_US_MAX, SIM_STEP_US_MAX);
+
+    TRACE(&sim->trace, "clock-step", (int64_t)database, step_us);
+    sim->clock_offset[database] += step_us;
+}
+
 static void strike(struct sim_faults *faults, enum fault_kind kind)
 {
     struct sim *sim = faults->sim;
@@ -150,6 +161,9 @@ static void strike(struct sim_faults *faults, enum fault_kind kind)
         if (node != NULL) {
             fail_over(faults, node);
         }
+        break;
+    case FAULT_STEP:
+        step_clock(faults);
         break;
     case FAULT_COUNT:
         UNREACHABLE();
@@ -206,6 +220,7 @@ struct sim_faults *sim_faults_new(struct sim *sim)
         [FAULT_DATABASE] = options->database_down_every_us,
         [FAULT_COORD] = options->coord_stop_every_us,
         [FAULT_TIMELINE] = options->timeline_every_us,
+        [FAULT_STEP] = options->clock_step_every_us,
     };
 
     faults->sim = sim;

@@ -151,6 +151,7 @@ static void draw_faults(struct sim_options *options, struct prng *prng)
     options->drain_every_us = every(prng, 2 * MINUTE_US);
     options->call_lost_permille = share(prng, 10);
     options->coord_stop_every_us = every(prng, 4 * MINUTE_US);
+    options->clock_step_every_us = prng_chance(prng, 200) ? every(prng, 2 * MINUTE_US) : 0;
     options->timeline_every_us = every(prng, 2 * MINUTE_US);
     options->no_room_permille = share(prng, 2);
     options->no_memory_permille = prng_chance(prng, 300) ? share(prng, 1) : 0;
@@ -208,6 +209,7 @@ static const struct option {
     OPTION("orphan_us", orphan_us),
     OPTION("database_down_every_us", database_down_every_us),
     OPTION("database_down_us", database_down_us),
+    OPTION("clock_step_every_us", clock_step_every_us),
     OPTION("timeline_every_us", timeline_every_us),
     OPTION("no_room", no_room_permille),
     OPTION("no_memory", no_memory_permille),

@@ -15,6 +15,9 @@
 
 #define SIM_NODE_COUNT_MAX 8U
 
+/* A database's clock jumps by at most this: less than the margin of a claim. */
+#define SIM_STEP_US_MAX (400 * US_PER_MS)
+
 /* A part of the simulated world that is broken on purpose, to see its checker bite. */
 enum sim_mutant {
     SIM_MUTANT_NONE = 0,
@@ -70,6 +73,7 @@ struct sim_options {
     int64_t orphan_us;         /* most that an orphan rests between stages */
     int64_t database_down_every_us;
     int64_t database_down_us;    /* mean */
+    int64_t clock_step_every_us; /* a database's clock jumps, up to SIM_STEP_US_MAX */
     int64_t timeline_every_us;   /* a broker hears of a failover */
     uint32_t no_room_permille;   /* requests that are refused when they are made */
     uint32_t no_memory_permille; /* allocations of the core that fail */
