@@ -55,8 +55,8 @@ const struct pg_slot *pg_plan_find(const struct pg_plan *plan, const struct pg_s
     return bsearch(wanted, plan->slots, plan->slot_count, sizeof(plan->slots[0]), compare_slots);
 }
 
-/* Find the insert of each claim's own task, and take such claims out: nothing is to be looked up.
- */
+/* Find the insert of each claim's own task, and take such claims out, and those whose row the
+ * caller knows: nothing is to be looked up. What a statement more costs: docs/adr/0010. */
 static void pair_claims(struct pg_plan *plan)
 {
     size_t kept = 0;
@@ -76,7 +76,8 @@ static void pair_claims(struct pg_plan *plan)
         if (insert != NULL) {
             plan->insert_of[plan->slots[i].op] = insert->op;
         }
-        if (insert == NULL || plan->slots[i].stmt != PG_STMT_CHECK) {
+        if (plan->slots[i].stmt != PG_STMT_CHECK ||
+            (insert == NULL && !plan->batch->ops[wanted.op].is_known)) {
             // Inserts come first, so what is searched has its place already.
             plan->slots[kept++] = plan->slots[i];
         }

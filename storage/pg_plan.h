@@ -10,7 +10,8 @@
 #include "storage/pg_stmt.h"
 #include "storage/store.h"
 
-/* One operation in its place. A claim of a task that the batch itself inserts has no statement. */
+/* One operation in its place. A claim of a task that the batch itself inserts, or whose row the
+ * caller knows, has no statement. */
 struct pg_slot {
     enum pg_stmt stmt;
     uint32_t shard;

@@ -158,14 +158,19 @@ static void send_range(struct pg_writer *writer, struct pg_write_range range)
 
 /* --- claims and the end ----------------------------------------------------------------------- */
 
-/* A claim of a task that this batch inserts holds if the insert does. */
-static void judge_paired_claims(struct pg_writer *writer)
+/* A claim of a task that this batch inserts holds if the insert does; one whose row the caller
+ * knows holds if the fence does. */
+static void judge_unseen_claims(struct pg_writer *writer)
 {
     for (size_t i = 0; i < writer->batch->op_count; i++) {
         struct store_op *op = &writer->batch->ops[i];
         const struct store_op *insert;
 
-        if (writer->plan.insert_of[i] == PG_NO_OP || op->raise_attempt) {
+        if (op->kind != STORE_CLAIM || op->raise_attempt) {
+            continue;
+        }
+        if (writer->plan.insert_of[i] == PG_NO_OP) {
+            op->result = op->is_known ? 0 : op->result;
             continue;
         }
         insert = &writer->batch->ops[writer->plan.insert_of[i]];
@@ -280,7 +285,7 @@ static void send_drops(struct pg_writer *writer)
 static void send_end(struct pg_writer *writer)
 {
     if (writer->plan.claim_count > 0) {
-        judge_paired_claims(writer);
+        judge_unseen_claims(writer);
         judge_fenced(writer);
         send_claims(writer);
     }
@@ -543,7 +548,7 @@ static bool committed(struct pg_writer *writer)
         // It is in effect here, and a failover may lose it. source: RELIABILITY P-4
         return finish(writer, ERR_OUTCOME_UNKNOWN);
     }
-    judge_paired_claims(writer);
+    judge_unseen_claims(writer);
     judge_fenced(writer);
     return finish(writer, 0);
 }

@@ -80,6 +80,9 @@ enum store_op_kind {
      * If row.attempt == expected_attempt: note in this batch's claim row that attempt `attempt` may
      * run until deadline_ms. If raise_attempt: also set row.attempt = attempt − 1 (ends the claim
      * before it). All claims of one batch go into one claim row, named by the batch.
+     * With is_known the caller vouches for the row: its memory of the shard is the database's, by
+     * the rules of DESIGN 7, while its epoch stands. A store need not look then; one that does says
+     * ERR_NOT_FOUND as ever.
      */
     STORE_CLAIM,
     /* As STORE_DELETE, and insert into `dead` with error_text, failures, attempt, dead_ms = now_ms.
@@ -104,6 +107,7 @@ struct store_op {
     struct task_id key_replaces; /* INSERT: the key may be taken from this task; seq 0: from none */
     struct slice error_text;     /* DEAD: borrowed, bytes, ≤ ERROR_TEXT_BYTES_MAX */
     bool raise_attempt;          /* CLAIM */
+    bool is_known;               /* CLAIM, without raise_attempt */
     bool set_due;                /* CHANGE */
     bool set_payload;            /* CHANGE */
     bool set_counts;             /* CHANGE */

@@ -228,6 +228,7 @@ void claim_note(struct shard *shard, struct flight *flight)
     op->expected_attempt = flight->attempt.attempt - 1;
     op->attempt = flight->attempt.attempt;
     op->deadline_ms = flight->attempt.deadline_ms;
+    op->is_known = flight->entry->state == ENTRY_CLAIMING; // Else it is being inserted.
     flight->is_sent = true;
 }
 

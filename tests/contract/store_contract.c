@@ -273,6 +273,7 @@ int contract_main(int argc, char **argv, const struct contract_host *with)
         MUST_CASE(insert_whose_key_is_taken_takes_its_claim_with_it),
         MUST_CASE(claims_of_a_batch_are_one_row_read_by_shard),
         MUST_CASE(claim_may_end_the_one_before_it),
+        MUST_CASE(claim_of_a_known_row_holds_under_the_fence_alone),
         MUST_CASE(near_task_is_inserted_and_claimed_in_one_batch),
         MUST_CASE(claim_rows_are_dropped_by_name),
         MUST_CASE(sweep_deletes_claim_rows_without_a_live_member_and_no_other),

@@ -73,6 +73,7 @@ void replaced_task_that_stays_keeps_no_hold_on_the_key(void);
 void insert_whose_key_is_taken_takes_its_claim_with_it(void);
 void claims_of_a_batch_are_one_row_read_by_shard(void);
 void claim_may_end_the_one_before_it(void);
+void claim_of_a_known_row_holds_under_the_fence_alone(void);
 void near_task_is_inserted_and_claimed_in_one_batch(void);
 void claim_rows_are_dropped_by_name(void);
 void sweep_deletes_claim_rows_without_a_live_member_and_no_other(void);

@@ -166,6 +166,25 @@ void claim_may_end_the_one_before_it(void)
     end();
 }
 
+void claim_of_a_known_row_holds_under_the_fence_alone(void)
+{
+    struct store_op ops[2] = {claim_op(0, 1, 1), claim_op(2, 1, 1)};
+
+    begin();
+    MUST_OK(write_op(insert_op(0, 1)));
+    MUST_OK(write_op(insert_op(2, 1)));
+    ops[0].is_known = true;
+    ops[1].is_known = true;
+    ops[1].epoch--;
+    write_ops(ops, 2);
+    MUST_OK(ops[0].result);
+    MUST_ERR(ops[1].result, ERR_FENCED);
+    MUST_EQ(read_claims(0), 1);
+    MUST(same(seen.claims[0].id, make_id(0, 1)));
+    MUST_EQ(read_claims(2), 0);
+    end();
+}
+
 void near_task_is_inserted_and_claimed_in_one_batch(void)
 {
     struct store_op ops[4] = {insert_op(0, 1), claim_op(0, 1, 1), insert_op(0, 2),

@@ -64,6 +64,22 @@ Test(pg_plan, every_operation_is_in_one_group_of_its_kind_table_and_epoch)
     cr_assert_eq(plan.fence_count, 10);
 }
 
+Test(pg_plan, a_claim_of_a_known_row_costs_a_fence_and_no_statement)
+{
+    ops[0] = make_op(STORE_CLAIM, 0, 1);
+    ops[1] = make_op(STORE_CLAIM, 3, 2);
+    ops[1].is_known = true;
+    ops[2] = make_op(STORE_CLAIM, 4, 3);
+    ops[2].is_known = true;
+    ops[2].raise_attempt = true; // Changes the row: that is a statement.
+    make_plan(3);
+    cr_assert_eq(plan.slot_count, 2);
+    cr_assert_eq(plan.slots[0].op, 2);
+    cr_assert_eq(plan.slots[1].op, 0);
+    cr_assert_eq(plan.fence_count, 3);
+    cr_assert_eq(plan.claim_count, 3);
+}
+
 Test(pg_plan, inserts_come_before_what_ends_or_claims)
 {
     ops[0] = make_op(STORE_DELETE, 0, 1);
