@@ -33,6 +33,9 @@
 /* Longest queue or namespace name: [a-z0-9._-]. */
 #define NAME_BYTES_MAX 63
 
+/* Name of a host: the longest one of the DNS. */
+#define HOST_BYTES_MAX 253
+
 /* Longest target address. */
 #define TARGET_BYTES_MAX 1023
 

@@ -36,36 +36,126 @@ static int refuse_target(const char *target, const char *why, char *errmsg, size
     return ERR_INVALID;
 }
 
-static bool is_host_byte(char c)
+static bool is_digit(uint8_t byte)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_' || c == ':' || c == '[' || c == ']';
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_hex(uint8_t byte)
+{
+    return is_digit(byte) || (byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F');
+}
+
+/* Four numbers of 0 … 255 without leading zeros. */
+static bool is_ipv4(struct slice text)
+{
+    uint32_t value = 0;
+    size_t digits = 0;
+    size_t dots = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] == '.' && digits > 0) {
+            dots++;
+            digits = 0;
+            value = 0;
+        } else if (is_digit(text.data[i]) && (digits == 0 || value > 0)) {
+            digits++;
+            value = value * 10 + text.data[i] - '0';
+        } else {
+            return false;
+        }
+        if (value > 255) {
+            return false;
+        }
+    }
+    return dots == 3 && digits > 0;
+}
+
+static size_t hex_len(struct slice text, size_t start)
+{
+    size_t end = start;
+
+    while (end < text.len && is_hex(text.data[end])) {
+        end++;
+    }
+    return end - start;
+}
+
+/* Eight groups of hex digits, of which one run may be left out and the last two be IPv4. */
+static bool is_ipv6(struct slice text)
+{
+    const uint8_t *at = text.data;
+    bool has_gap = false;
+    size_t groups = 0;
+    size_t i = 0;
+
+    while (i < text.len) {
+        size_t len = hex_len(text, i);
+
+        if (at[i] == ':' && i + 1 < text.len && at[i + 1] == ':' && !has_gap) {
+            has_gap = true;
+            i += 2;
+        } else if (at[i] == ':') { // Between two groups only.
+            if (i == 0 || i + 1 == text.len || at[i - 1] == ':') {
+                return false;
+            }
+            i++;
+        } else if (i + len < text.len && at[i + len] == '.') {
+            if (!is_ipv4((struct slice){at + i, text.len - i})) {
+                return false;
+            }
+            groups += 2;
+            i = text.len;
+        } else if (len == 0 || len > 4) {
+            return false;
+        } else {
+            groups++;
+            i += len;
+        }
+    }
+    return has_gap ? groups < 8 : groups == 8;
+}
+
+/* A name, an IPv4 address, or an IPv6 address in brackets. */
+static bool is_host(struct slice host)
+{
+    if (host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']') {
+        return is_ipv6((struct slice){host.data + 1, host.len - 2});
+    }
+    for (size_t i = 0; i < host.len; i++) {
+        uint8_t c = host.data[i];
+
+        if (!(is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+              c == '-' || c == '_')) {
+            return false;
+        }
+    }
+    return host.len > 0 && host.len <= HOST_BYTES_MAX;
+}
+
+static bool is_port(struct slice text)
+{
+    uint32_t port = 0;
+
+    for (size_t i = 0; i < text.len && i < 6; i++) {
+        if (!is_digit(text.data[i])) {
+            return false;
+        }
+        port = port * 10 + (uint32_t)(text.data[i] - '0');
+    }
+    return text.len <= 5 && port >= 1 && port <= 65535;
 }
 
 /* host:port with a port of 1 … 65535; true if so. */
 static bool is_authority(struct slice authority)
 {
     size_t colon = authority.len;
-    uint32_t port = 0;
 
-    for (size_t i = 0; i < authority.len; i++) {
-        if (!is_host_byte((char)authority.data[i])) {
-            return false;
-        }
-        if (authority.data[i] == ':') {
-            colon = i;
-        }
+    while (colon > 0 && authority.data[colon - 1] != ':') {
+        colon--;
     }
-    if (colon == 0 || colon + 1 >= authority.len || authority.len - colon > 6) {
-        return false;
-    }
-    for (size_t i = colon + 1; i < authority.len; i++) {
-        if (authority.data[i] < '0' || authority.data[i] > '9') {
-            return false;
-        }
-        port = port * 10 + (uint32_t)(authority.data[i] - '0');
-    }
-    return port >= 1 && port <= 65535;
+    return colon > 0 && is_host((struct slice){authority.data, colon - 1}) &&
+           is_port((struct slice){authority.data + colon, authority.len - colon});
 }
 
 /* /package.Service/Method: two parts of printable ASCII without spaces. */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Skip a known scheme. */
+/* Skip a known scheme; a host may be called like one. */
 static const char *skip_scheme(const char *text)
 {
     static const char *const schemes[] = {"dns:///", "dns:", "ipv4:", "ipv6:"};
@@ -20,7 +20,7 @@ static const char *skip_scheme(const char *text)
     for (size_t i = 0; i < ARRAY_COUNT(schemes); i++) {
         size_t len = strlen(schemes[i]);
 
-        if (strncmp(text, schemes[i], len) == 0) {
+        if (strncmp(text, schemes[i], len) == 0 && strchr(text + len, ':') != NULL) {
             return text + len;
         }
     }

@@ -7,12 +7,13 @@
 #define FOLIOT_LIB_RPC_RPC_TARGET_H
 
 #include "lib/base/attr.h"
+#include "lib/base/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Longest host name of the DNS, and its NUL. */
-#define RPC_HOST_BYTES 254U
+/* A host and its NUL. */
+#define RPC_HOST_BYTES (HOST_BYTES_MAX + 1U)
 
 /* "[host]:65535" and its NUL. */
 #define RPC_AUTHORITY_BYTES (RPC_HOST_BYTES + 8U)

@@ -191,6 +191,73 @@ Test(codec_queue, refusals_name_the_field)
     expect_refused(&try, "VALUE_OUT_OF_RANGE", "queue.retry.max_backoff");
 }
 
+Test(codec_queue, a_target_is_taken_only_if_it_can_be_dialled)
+{
+    static const char *const good[] = {"receiver://a:1",
+                                       "receiver://a.b-c_d.example:65535",
+                                       "receiver://127.0.0.1:80/",
+                                       "receiver://[::1]:80",
+                                       "receiver://[::]:80",
+                                       "receiver://[1:2:3:4:5:6:7:8]:80",
+                                       "receiver://[1:2:3:4:5:6:7::]:80",
+                                       "receiver://[1:2:3:4:5:6:0.0.0.255]:80",
+                                       "grpc://[fe80::1:2.3.4.5]:80/a.B/C",
+                                       "grpc://dns:80/a.B/C"};
+    static const char *const bad[] = {"receiver://a",
+                                      "receiver://a:",
+                                      "receiver://a:0",
+                                      "receiver://a:65536",
+                                      "receiver://:80",
+                                      "receiver://a:b:80",
+                                      "receiver://::1:80",
+                                      "receiver://[::1:80",
+                                      "receiver://S::1]:80",
+                                      "receiver://[]:80",
+                                      "receiver://[1:2]:80",
+                                      "receiver://[1::2::3]:80",
+                                      "receiver://[1:::2]:80",
+                                      "receiver://[:1::]:80",
+                                      "receiver://[1::2:]:80",
+                                      "receiver://[1:2:3:4:5:6:7:8:9]:80",
+                                      "receiver://[1::3:4:5:6:7:8:9]:80",
+                                      "receiver://[12345::]:80",
+                                      "receiver://[::1.2.3]:80",
+                                      "receiver://[::1.2.3.256]:80",
+                                      "receiver://[::1.2.3.04]:80",
+                                      "receiver://[::1.2.3.4:5]:80",
+                                      "receiver://[a]:80",
+                                      "receiver://[::1%lo]:80",
+                                      "receiver://a b:80",
+                                      "receiver://a:8 0",
+                                      "receiver://a:000080",
+                                      "grpc://a:80",
+                                      "grpc://a:80/B",
+                                      "grpc://a:80//B/C",
+                                      "grpc://a:80/a.B/",
+                                      "receiver://a:80/b",
+                                      "http://a:80",
+                                      "receiver:/a:80",
+                                      ""};
+    char host[300];
+    char target[400];
+    struct target_address address;
+    char errmsg[512];
+
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        cr_assert_eq(target_parse(good[i], &address, errmsg, sizeof(errmsg)), 0, "%s", good[i]);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        cr_assert_eq(target_parse(bad[i], &address, errmsg, sizeof(errmsg)), ERR_INVALID, "%s",
+                     bad[i]);
+    }
+    memset(host, 'a', sizeof(host));
+    for (int len = HOST_BYTES_MAX; len <= HOST_BYTES_MAX + 1; len++) {
+        (void)snprintf(target, sizeof(target), "receiver://%.*s:80", len, host);
+        cr_assert_eq(target_parse(target, &address, errmsg, sizeof(errmsg)) == 0,
+                     len == HOST_BYTES_MAX);
+    }
+}
+
 Test(codec_queue, a_request_without_a_queue_is_refused)
 {
     struct try try;
