@@ -6,8 +6,10 @@
 
 #include "storage/pg_migrate.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define PATIENCE_MS 20000
 #define ERRMSG_SIZE 512
@@ -142,6 +144,42 @@ long world_ask(struct world *world, const char *sql)
     value = PQntuples(result) > 0 ? strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     PQclear(result);
     return value;
+}
+
+struct world_stopped world_stop_writer(struct world *world, const char *name)
+{
+    struct world_stopped stopped;
+    char sql[256];
+    char byte;
+    int ends[2];
+    pid_t guard;
+
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                   " AND application_name = 'foliot/%s/0'",
+                   name);
+    stopped.backend = (pid_t)world_ask(world, sql);
+    MUST(stopped.backend > 1);
+    MUST(pipe(ends) == 0);
+    guard = fork();
+    if (guard == 0) {
+        // A group of its own: the runner ends that of the case. Our end of the pipe must go.
+        (void)setpgid(0, 0);
+        (void)close(ends[1]);
+        (void)!read(ends[0], &byte, 1);
+        _exit(kill(stopped.backend, SIGCONT));
+    }
+    MUST(guard > 0);
+    (void)close(ends[0]);
+    stopped.wake = ends[1];
+    MUST(kill(stopped.backend, SIGSTOP) == 0);
+    return stopped;
+}
+
+void world_wake_writer(const struct world_stopped *stopped)
+{
+    MUST(kill(stopped->backend, SIGCONT) == 0);
+    (void)close(stopped->wake);
 }
 
 void world_until(struct world *world, const bool *done)

@@ -15,6 +15,7 @@
 
 #include <libpq-fe.h>
 #include <string.h>
+#include <sys/types.h>
 
 #define WORLD_SHARD_COUNT 4
 
@@ -48,6 +49,19 @@ void world_end(struct world *world, struct store *store);
 
 /* First value of the answer as a number, by the admin. */
 long world_ask(struct world *world, const char *sql);
+
+/*
+ * Stop the backend of the writer that is called so ("behind" or "straight"), and let it go on.
+ *
+ * note: it goes on also if the case fails in between: a stopped backend holds up everybody who
+ *       creates a database in the shared server.
+ */
+struct world_stopped {
+    pid_t backend;
+    int wake; /* closed, by whoever, it lets the backend go on */
+};
+struct world_stopped world_stop_writer(struct world *world, const char *name);
+void world_wake_writer(const struct world_stopped *stopped);
 
 /* Turn the loop until the flag is set. */
 void world_until(struct world *world, const bool *done);

@@ -6,7 +6,6 @@
  */
 #include "tests/integration/pg_world.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 /* A take-over that has to end a blocker takes 0.4 s; the rest is for a machine that is busy. */
@@ -27,7 +26,8 @@ static void hold_write(struct world *world, struct insertion *insertion, struct 
     }
     // The server has executed what came before the place.
     MUST_SOON(world_ask(world, "SELECT count(*) FROM pg_stat_activity"
-                               " WHERE application_name = 'foliot/behind/0'"
+                               " WHERE datname = current_database()"
+                               " AND application_name = 'foliot/behind/0'"
                                " AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'") == 1,
               5000);
 }
@@ -220,7 +220,7 @@ static void frozen_backend_costs_a_deadline_and_is_outlived(void)
     struct world world;
     struct store *old;
     struct store *young;
-    long backend;
+    struct world_stopped stopped;
     int result;
 
     world_open(&world, "frozen");
@@ -228,16 +228,13 @@ static void frozen_backend_costs_a_deadline_and_is_outlived(void)
     young = world_store(&world, false);
     MUST_OK(world_bump(&world, old, 0, 1));
     MUST_OK(world_insert(&world, old, 0, 1, 1));
-    backend = world_ask(&world, "SELECT pid FROM pg_stat_activity"
-                                " WHERE application_name = 'foliot/behind/0'");
-    MUST(backend > 1);
-    MUST(kill((pid_t)backend, SIGSTOP) == 0);
+    stopped = world_stop_writer(&world, "behind");
     // Whatever it is given it does not do: nothing is known of it until our deadline.
     result = world_insert(&world, old, 0, 1, 2);
     MUST_ERR(result, ERR_OUTCOME_UNKNOWN);
     take_over(&world, young, 2);
     MUST_EQ(world_rows(&world, young, 0, 2), 1);
-    MUST(kill((pid_t)backend, SIGCONT) == 0);
+    world_wake_writer(&stopped);
     world_turn_ms(&world, 300);
     MUST_EQ(world_rows(&world, young, 0, 2), 1);
     MUST_ERR(world_insert(&world, old, 0, 1, 3), ERR_FENCED);
@@ -276,6 +273,7 @@ static void tidying_up_never_waits_for_another_broker(void)
     }
     MUST_SOON(world_ask(&world,
                         "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+                        " AND datname = current_database()"
                         " AND application_name = 'foliot/behind/0'") == 1,
               5000);
     MUST_OK(world_write(&world, other, &sweep));
@@ -318,7 +316,8 @@ static void backend_ended_around_its_commit_tells_no_lies(void)
             world_ask(&world, "SELECT 1");
         }
         world_ask(&world, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                          " WHERE application_name = 'foliot/straight/0'");
+                          " WHERE datname = current_database()"
+                          " AND application_name = 'foliot/straight/0'");
         world_until(&world, &insertion.done);
         if (insertion.batch.result == ERR_OUTCOME_UNKNOWN) {
             unknown_count++;
