@@ -207,6 +207,23 @@ static bool may_give_up(const struct check *check, const struct check_task *task
             (attempt->reported == OUTCOME_DEAD || attempt->reported == OUTCOME_UNKNOWN));
 }
 
+/* The call under way that asked for this due time; 0 if there is none, or more than one. */
+static uint64_t find_update(struct check *check, const struct check_task *task, wall_ms due_ms)
+{
+    uint64_t found = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < task->update_count; i++) {
+        const struct check_call *call = check_call_find(check, task->updates[i]);
+
+        if (call->has_due && call->due_ms == due_ms) {
+            found = task->updates[i];
+            count++;
+        }
+    }
+    return count == 1 ? found : 0;
+}
+
 /* An update: who asked for it? */
 static void commit_update(struct check *check, struct check_task *task, const struct store_op *op)
 {
@@ -219,11 +236,7 @@ static void commit_update(struct check *check, struct check_task *task, const st
         task->token = number;
         task->payload_len = op->task.payload.len;
     } else {
-        for (size_t i = 0; i < task->update_count && number == 0; i++) {
-            const struct check_call *other = check_call_find(check, task->updates[i]);
-
-            number = other->has_due && other->due_ms == op->task.due_ms ? task->updates[i] : 0;
-        }
+        number = find_update(check, task, op->task.due_ms);
     }
     if (op->set_due) {
         task->due_ms = op->task.due_ms;

@@ -334,10 +334,14 @@ static void on_notice(struct sim *sim, struct sim_event *event, bool is_dropped)
         }
     } else if (!client->session->is_alive) {
         lose_session(client);
-    } else if (!client->is_connected) {
+    } else {
+        bool was_connected = client->is_connected;
+
         client->is_connected = true;
-        check_shards(client);
-        tell_session(client, COORD_CONNECTED);
+        check_shards(client); // What happened in between has told nobody.
+        if (!was_connected) {
+            tell_session(client, COORD_CONNECTED);
+        }
         plan_once(sim, &client->members, latency(client->server));
     }
 }
