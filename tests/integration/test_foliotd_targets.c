@@ -103,24 +103,37 @@ static int open_hanging(char *target, size_t size)
     return fd;
 }
 
+static struct verdict_of never_in_silent(struct world *world, const struct arrival *arrival)
+{
+    (void)world;
+    return (struct verdict_of){.is_silent = strcmp(arrival->queue, "silent") == 0,
+                               .outcome = DELIVERY_DONE};
+}
+
 static void bad_targets_make_no_other_queue_late(void)
 {
+    static const char *const flags[] = {"--cluster-shards=8", "--targets-allow=*", NULL};
+    static const char *const bad[] = {"hanging", "dead", "nowhere", "silent"};
     struct scene scene = {0};
     struct task_id good[30];
     char target[128];
     int fd;
 
-    open_scene(&scene, "bad");
+    fixture_open(&scene.fixture, "bad");
+    world_open(&scene.world);
+    scene.world.answer = never_in_silent;
+    daemon_start(&scene.a, &scene.fixture, "a", flags);
+    daemon_wait_ready(&scene.a);
     world_method_target(&scene.world, target, sizeof(target));
     world_create_queue(&scene.world, scene.a.address, "good", target);
+    world_create_queue(&scene.world, scene.a.address, "silent", target); // At the same address.
     fd = open_hanging(target, sizeof(target));
     world_create_queue(&scene.world, scene.a.address, "hanging", target);
     world_create_queue(&scene.world, scene.a.address, "dead", "grpc://127.0.0.1:1/a.B/C");
-    world_create_queue(&scene.world, scene.a.address, "nowhere", "receiver://localhost:1");
-    for (int i = 0; i < 300; i++) {
-        static const char *const queues[] = {"hanging", "dead", "nowhere"};
-
-        (void)world_create_in(&scene.world, scene.a.address, queues[i % 3], 1500, "x");
+    world_create_queue(&scene.world, scene.a.address, "nowhere",
+                       "receiver://no-such-host.invalid:1");
+    for (int i = 0; i < 400; i++) {
+        (void)world_create_in(&scene.world, scene.a.address, bad[i % 4], 1500, "x");
     }
     for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
         good[i] = world_create_in(&scene.world, scene.a.address, "good", 2000, "x");
