@@ -191,25 +191,25 @@ bool mem_claim_is_live(struct mem_tables *tables, const struct mem_claim *claim)
     return row != NULL && claim->attempt > row->task.attempt;
 }
 
+/* True if the key is free for the insert, or held by the task that it names. */
+static bool is_key_free(const struct mem_key *key, const struct store_op *op)
+{
+    return key == NULL || (key->until_ms != 0 && key->until_ms <= op->now_ms) ||
+           (op->key_replaces.seq != 0 && key->id.seq == op->key_replaces.seq);
+}
+
 static void judge_insert(struct mem_shard *shard, struct store_op *op)
 {
-    struct mem_key *key;
+    struct mem_key *key =
+        op->task.key.len == 0 ? NULL : mem_key_find(shard, op->task.queue, op->task.key);
 
     op->result = 0;
-    if (mem_index_find(&shard->by_seq, op->task.id.seq, 0) != NULL) {
+    if (!is_key_free(key, op)) {
+        op->existing = key->id;
+        op->result = ERR_EXISTS;
+    } else if (mem_index_find(&shard->by_seq, op->task.id.seq, 0) != NULL) {
         op->result = ERR_INVALID;
-        return;
     }
-    if (op->task.key.len == 0) {
-        return;
-    }
-    key = mem_key_find(shard, op->task.queue, op->task.key);
-    if (key == NULL || (key->until_ms != 0 && key->until_ms <= op->now_ms) ||
-        (op->key_replaces.seq != 0 && same_task(key->id, op->key_replaces))) {
-        return;
-    }
-    op->existing = key->id;
-    op->result = ERR_EXISTS;
 }
 
 void mem_op_judge(struct mem_shard *shard, struct store_op *op, const struct store_op *insert)

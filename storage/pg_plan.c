@@ -165,6 +165,11 @@ static int64_t get_shard(const struct store_op *op)
     return op->shard;
 }
 
+static int64_t get_epoch(const struct store_op *op)
+{
+    return op->epoch;
+}
+
 static int64_t get_due(const struct store_op *op)
 {
     return op->task.due_ms;
@@ -288,7 +293,7 @@ static const struct pg_column change_columns[] = {
 
 static const struct pg_column key_columns[] = {
     NUMBER(4, get_shard), NUMBER(4, get_queue), BYTES(get_key),          NUMBER(8, get_seq),
-    NUMBER(2, get_slot),  NUMBER(8, get_now),   NUMBER(8, get_replaces),
+    NUMBER(2, get_slot),  NUMBER(8, get_now),   NUMBER(8, get_replaces), NUMBER(8, get_epoch),
 };
 
 const struct pg_column *pg_plan_columns(enum pg_stmt stmt, size_t *count)

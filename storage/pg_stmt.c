@@ -80,7 +80,13 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          ", buried AS (INSERT INTO foliot_data.dead (shard, seq, due_ms, created_ms, queue,"
          "  unknowns, slot, payload, key, attempt, failures, dead_ms, error_text)"
          " SELECT {shard}, t.seq, t.due_ms, t.created_ms, t.queue, t.unknowns, t.slot, t.payload,"
-         "  t.key, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "] FROM gone t)"
+         "  t.key, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "] FROM gone t"
+         // A task that died, was revived and died again has one letter, the last.
+         " ON CONFLICT (shard, seq) DO UPDATE SET (due_ms, created_ms, queue, unknowns, slot,"
+         "  payload, key, attempt, failures, dead_ms, error_text) = (excluded.due_ms,"
+         "  excluded.created_ms, excluded.queue, excluded.unknowns, excluded.slot,"
+         "  excluded.payload, excluded.key, excluded.attempt, excluded.failures,"
+         "  excluded.dead_ms, excluded.error_text))"
          " SELECT array_agg(seq) FROM gone",
          8,
          {I8, I8S, I8S, I8S, I4S, I4S, I8S, BYTEAS}},
@@ -143,15 +149,16 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          {I4S, I8S}},
     [PG_STMT_KEYS] =
         {"keys",
-         "WITH mine AS MATERIALIZED (SELECT s.id FROM foliot_data.shard s"
+         "WITH mine AS MATERIALIZED (SELECT s.id, s.epoch FROM foliot_data.shard s"
          " JOIN unnest($1::integer[], $2::bigint[]) AS m (id, epoch)"
          " ON s.id = m.id AND s.epoch = m.epoch FOR SHARE OF s),"
          " want AS MATERIALIZED (SELECT * FROM unnest($3::integer[], $4::integer[], $5::bytea[],"
-         "  $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[])"
-         "  AS w (shard, queue, key, seq, slot, since_ms, replaced)"
-         "  WHERE (w.shard IN (SELECT id FROM mine)) IS TRUE),"
+         "  $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[])"
+         "  AS w (shard, queue, key, seq, slot, since_ms, replaced, epoch)"
+         "  WHERE ((w.shard, w.epoch) IN (SELECT id, epoch FROM mine)) IS TRUE),"
          " taken AS (INSERT INTO foliot_data.key AS k"
-         "  (shard, queue, key, seq, slot, since_ms, replaced) SELECT * FROM want"
+         "  (shard, queue, key, seq, slot, since_ms, replaced)"
+         "  SELECT shard, queue, key, seq, slot, since_ms, replaced FROM want"
          "  ON CONFLICT (shard, queue, key) DO UPDATE SET seq = excluded.seq,"
          "  slot = excluded.slot, since_ms = excluded.since_ms, until_ms = NULL,"
          "  replaced = excluded.replaced"
@@ -161,8 +168,8 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " (SELECT k.seq, k.slot FROM foliot_data.key k WHERE k.shard = w.shard"
          "  AND k.queue = w.queue AND k.key = w.key OFFSET 0) k"
          " WHERE ((w.shard, w.seq) IN (SELECT shard, seq FROM taken)) IS NOT TRUE",
-         9,
-         {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S}},
+         10,
+         {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S, I8S}},
     [PG_STMT_CLAIM_PUT] = {"claim_put",
                            "INSERT INTO foliot_data.claim"
                            " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots, shards)"

@@ -78,14 +78,21 @@ void fenced_operations_drop_out_and_their_neighbours_commit(void)
 
 void two_epochs_of_one_shard_in_a_batch_are_told_apart(void)
 {
-    struct store_op ops[2] = {insert_op(0, 1), insert_op(0, 2)};
+    struct store_op ops[4] = {insert_op(0, 1), insert_op(0, 2), keyed_op(0, 3, "stale"),
+                              keyed_op(0, 4, "ours")};
+    size_t row_count;
 
     begin();
     ops[0].epoch = 2;
-    write_ops(ops, 2);
+    ops[2].epoch = 2;
+    write_ops(ops, 4);
     MUST_ERR(ops[0].result, ERR_FENCED);
     MUST_OK(ops[1].result);
-    MUST_EQ(read_slice(0), 1);
+    MUST_ERR(ops[2].result, ERR_FENCED);
+    MUST_OK(ops[3].result);
+    MUST_EQ(read_slice(0), 2);
+    MUST_EQ(read_key(0, "stale", 1, &row_count), 0);
+    MUST_EQ(read_key(0, "ours", 1, &row_count), make_id(0, 4).seq);
     end();
 }
 
