@@ -4,13 +4,14 @@
  */
 #include "broker/queue_sync.h"
 
+#include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/io/loop.h"
 
-/* Home is read this often without any nudge: one may have been lost. */
-#define POLL_MS 5000
+/* Home is read once in so many beats without any nudge: one may have been lost. */
+#define POLL_BEATS 4
 
 /* And this soon after a read that failed. */
 #define RETRY_MS 500
@@ -74,7 +75,12 @@ static void on_list(struct store_queue_list *list)
                          sync->version_at_read);
         sync->is_ready = true;
     }
-    loop_timer_start_in(&sync->poll, list->result == 0 ? POLL_MS : RETRY_MS);
+    if (list->result == 0) {
+        loop_timer_start(&sync->poll, beat_after(loop_now_us(sync->options.loop),
+                                                 POLL_BEATS * sync->options.beat_us));
+    } else {
+        loop_timer_start_in(&sync->poll, RETRY_MS);
+    }
     end_waits(sync, list->result == 0 ? 0 : ERR_UNAVAILABLE);
     if (!list_is_empty(&sync->asked) || sync->version != sync->version_at_read) {
         loop_post(sync->options.loop, &sync->start);

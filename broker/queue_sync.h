@@ -26,6 +26,7 @@ struct queue_sync_options {
     struct store *store;
     struct broker *broker;
     const struct now *now; /* the time of the turn */
+    int64_t beat_us;       /* what is looked after without any event waits for it */
 };
 
 /* errors: ERR_NO_MEMORY. The first read starts at once. */

@@ -5,6 +5,7 @@
 #include "broker/server.h"
 
 #include "broker/server_parts.h"
+#include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -258,6 +259,7 @@ static int open_services(struct server *server)
         .store = server->store,
         .broker = server->broker,
         .now = &server->now,
+        .beat_us = beat_us(server->found.session_timeout_ms),
     };
     struct service_options options = {
         .loop = server->loop,

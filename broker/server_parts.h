@@ -22,8 +22,7 @@
 #include "lib/rpc/rpc_server.h"
 #include "storage/store_pg.h"
 
-/* Figures are gathered and published this often, and more often while we are not ready. */
-#define SERVER_PUBLISH_MS       1000
+/* Figures are gathered and published with each beat, and this often while we are not ready. */
 #define SERVER_PUBLISH_EARLY_MS 50
 
 /* After the waiting of a drain, everything is closed within this, or the process ends anyhow. */

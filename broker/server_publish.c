@@ -4,6 +4,7 @@
  */
 #include "broker/server_parts.h"
 
+#include "lib/base/beat.h"
 #include "lib/io/clock.h"
 
 #include <string.h>
@@ -127,7 +128,12 @@ void server_publish(struct loop_timer *timer, void *ctx)
     if (server->admin != NULL) {
         publish_figures(server);
     }
-    loop_timer_start_in(timer, server->is_ready ? SERVER_PUBLISH_MS : SERVER_PUBLISH_EARLY_MS);
+    if (server->is_ready) {
+        loop_timer_start(timer, beat_after(loop_now_us(server->loop),
+                                           beat_us(server->found.session_timeout_ms)));
+    } else {
+        loop_timer_start_in(timer, SERVER_PUBLISH_EARLY_MS);
+    }
 }
 
 void server_publish_soon(struct server *server)

@@ -14,6 +14,7 @@
 
 #include "coordinator/coord_zk_parts.h"
 #include "coordinator/zk_body.h"
+#include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -24,8 +25,7 @@
 #include <string.h>
 
 /* Deadlines are looked at this often while requests wait, everything else once a second. */
-#define TICK_MS   100
-#define SECOND_MS 1000
+#define TICK_MS 100
 
 /* Full re-read beside the watches. source: DESIGN 6 */
 #define MINUTE_MS 60000
@@ -345,6 +345,12 @@ static int submit(struct coord *coord, struct coord_request *request)
 
 /* ---- time ---- */
 
+/* The next moment, about a second from now, at which all parts look after what is theirs. */
+static boot_us next_second(const struct coord_zk *zk)
+{
+    return beat_after(loop_now_us(zk->loop), beat_us(zk->session_timeout_ms));
+}
+
 static void each_second(struct coord_zk *zk, boot_us now)
 {
     char line[256];
@@ -379,15 +385,18 @@ static void on_tick(struct loop_timer *timer, void *ctx)
     struct coord_zk *zk = ctx;
     boot_us now = loop_now_us(zk->loop);
 
-    (void)timer;
     if (zk->request_count > 0) {
         expire_all(zk, now, false);
     }
     if (now >= zk->second_us) {
-        zk->second_us = time_add(now, SECOND_MS * US_PER_MS);
+        zk->second_us = next_second(zk);
         each_second(zk, now);
     }
-    loop_timer_start_in(&zk->tick_timer, zk->request_count > 0 ? TICK_MS : SECOND_MS);
+    if (zk->request_count > 0) {
+        loop_timer_start_in(timer, TICK_MS);
+    } else {
+        loop_timer_start(timer, zk->second_us);
+    }
 }
 
 /* ---- life ---- */
@@ -650,7 +659,7 @@ int coord_zk_open(const struct coord_zk_options *options, struct coord **out)
     }
     prepare(zk);
     open_link(zk);
-    loop_timer_start_in(&zk->tick_timer, SECOND_MS);
+    loop_timer_start(&zk->tick_timer, next_second(zk));
     *out = &zk->coord;
     return 0;
 }

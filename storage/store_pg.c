@@ -10,6 +10,7 @@
 #include "storage/pg_read.h"
 #include "storage/pg_write.h"
 
+#include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -37,6 +38,11 @@
 /* Requests of a kind that wait in one database; a take-over of every shard fits. */
 #define READ_LOAD_MAX 8192
 
+/* A database that has had no write for so long is polled seldom: once in so many beats. The reply
+ * of the commit that ends the quiet brings a fresh clock before anything can start. */
+#define IDLE_US    (5 * US_PER_S)
+#define IDLE_BEATS 2
+
 struct pg_database {
     struct store_pg *store;
     uint32_t index;
@@ -56,6 +62,9 @@ struct pg_database {
     boot_us last_good;     /* the last commit, or poll of a database that refuses nothing */
     boot_us refused_since; /* writes have failed since, 0: they do not */
     boot_us last_clock;
+    boot_us last_poll;
+    boot_us next_poll;
+    boot_us last_write; /* when a batch was taken last */
 };
 
 struct store_pg {
@@ -166,13 +175,42 @@ static void on_outcome(void *ctx, int result)
 
 static void try_close(struct store_pg *store);
 
+/* Nothing is written, and all is well. */
+static bool is_idle(const struct pg_database *database, boot_us now)
+{
+    return database->is_writable && database->refused_since == 0 &&
+           database->last_clock >= database->last_poll && now - database->last_write > IDLE_US;
+}
+
+/* When a database is to be polled next: as often as its clock and health need it. */
+static void plan_poll(struct pg_database *database, boot_us now)
+{
+    const struct store_pg_options *options = &database->store->options;
+    boot_us last = time_min(database->last_clock, database->last_good);
+
+    database->next_poll = time_max(last, database->last_poll) + options->clock_poll_ms * US_PER_MS;
+    if (is_idle(database, now)) {
+        database->next_poll = beat_after(now, IDLE_BEATS * beat_us(options->unwritable_ms));
+    }
+}
+
+static void arm_timer(struct store_pg *store)
+{
+    boot_us at = BOOT_NEVER;
+
+    for (uint32_t i = 0; i < store->options.database_count; i++) {
+        at = time_min(at, store->databases[i].next_poll);
+    }
+    loop_timer_start(&store->timer, at);
+}
+
 /* A poll of the writer's connection has ended: 0 if the server can be written to. */
 static void on_poll(void *ctx, int result)
 {
     struct pg_database *database = ctx;
     boot_us now = clock_boot_us();
 
-    if (result != 0) {
+    if (result != 0 || database->store->is_closing) {
         try_close(database->store);
         return;
     }
@@ -183,7 +221,8 @@ static void on_poll(void *ctx, int result)
          now - database->refused_since > 2 * database->store->options.unwritable_ms * US_PER_MS)) {
         note_good(database);
     }
-    try_close(database->store);
+    plan_poll(database, now);
+    arm_timer(database->store);
 }
 
 static void on_error(void *ctx, const char *message)
@@ -296,6 +335,14 @@ static void on_answered(void *ctx)
     try_close(store);
 }
 
+static void on_read_answered(void *ctx)
+{
+    struct pg_database *database = ctx;
+
+    database->stats.reads++;
+    on_answered(ctx);
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 static size_t batch_bytes(const struct store_batch *batch)
@@ -326,6 +373,19 @@ static int check_batch(const struct store_pg *store, const struct store_batch *b
     return 0;
 }
 
+/* The first write after a quiet time: the clock is asked for more often again. */
+static void note_write(struct pg_database *database)
+{
+    boot_us now = loop_now_us(database->store->options.loop);
+    bool was_idle = is_idle(database, now);
+
+    database->last_write = now;
+    if (was_idle) {
+        plan_poll(database, now);
+        arm_timer(database->store);
+    }
+}
+
 static int pg_write(struct store *self, struct store_batch *batch)
 {
     struct store_pg *store = store_of(self);
@@ -334,7 +394,10 @@ static int pg_write(struct store *self, struct store_batch *batch)
     if (code == 0) {
         code = pg_writer_write(store->databases[batch->database].writer, batch);
     }
-    store->outstanding += code == 0;
+    if (code == 0) {
+        store->outstanding++;
+        note_write(&store->databases[batch->database]);
+    }
     return code;
 }
 
@@ -437,22 +500,33 @@ static void pg_close(struct store *self, store_close_cb cb, void *ctx)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Ask for clock and health, unless replies to writes have told enough. */
+static void poll(struct pg_database *database, boot_us now)
+{
+    boot_us poll_us = database->store->options.clock_poll_ms * US_PER_MS;
+
+    if (now - time_min(database->last_clock, database->last_good) >= poll_us) {
+        pg_writer_poll(database->writer);
+        database->last_poll = now;
+    }
+    plan_poll(database, now);
+}
+
 static void on_timer(struct loop_timer *timer, void *ctx)
 {
     struct store_pg *store = ctx;
     boot_us now = clock_boot_us();
-    boot_us poll_us = store->options.clock_poll_ms * US_PER_MS;
 
+    (void)timer;
     for (uint32_t i = 0; i < store->options.database_count; i++) {
         struct pg_database *database = &store->databases[i];
 
-        if (now - database->last_clock >= poll_us || now - database->last_good >= poll_us) {
-            pg_writer_poll(database->writer);
+        if (now >= database->next_poll) {
+            poll(database, now);
         }
         judge_health(database, now);
     }
-    // Twice as often as asked for, so that no gap is much longer than that.
-    loop_timer_start_in(timer, time_max(store->options.clock_poll_ms / 2, 1));
+    arm_timer(store);
 }
 
 static struct pg_conn_options conn_options(struct pg_database *database)
@@ -522,7 +596,7 @@ static void make_envs(struct pg_database *database)
         .database_of = store->database_of,
         .database = database->index,
         .on_clock = on_clock,
-        .on_answered = on_answered,
+        .on_answered = on_read_answered,
         .ctx = database,
     };
     database->bump_env = (struct pg_bump_env){

@@ -24,7 +24,8 @@ struct store_pg_database {
 struct store_pg_events {
     /*
      * A reply carried the database's clock: sent and received by CLOCK_BOOTTIME, database_us since
-     * 1970. After each such reply, and every clock_poll_ms from an idle database.
+     * 1970. After each such reply, every clock_poll_ms if there is none, and once in two beats of
+     * unwritable_ms (lib/base/beat.h) from a database that has had no write for five seconds.
      */
     void (*on_clock)(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us);
@@ -54,7 +55,7 @@ struct store_pg_options {
     span_ms command_ms;         /* own deadline of a command */
     span_ms connect_ms;         /* own deadline of a connect with its greeting */
     span_ms unwritable_ms;      /* until on_health says no */
-    span_ms clock_poll_ms;      /* idle polls of the database's clock */
+    span_ms clock_poll_ms;      /* polls of the database's clock between writes */
     bool allow_async_commit;    /* accept synchronous_commit = off: may lose answered tasks */
     struct store_pg_events events;
 };

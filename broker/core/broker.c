@@ -14,6 +14,7 @@
 #include "broker/core/state.h"
 #include "broker/core/window.h"
 #include "broker/core/writer.h"
+#include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -161,7 +162,7 @@ static void step_touched(struct broker *broker)
 /* What no event announces: time that has passed, events that were lost. */
 static void scan(struct broker *broker)
 {
-    broker->scan_at = broker->now.boot + SCAN_US;
+    broker->scan_at = beat_after(broker->now.boot, beat_us(broker->options.session_timeout_ms));
     membership_scan(broker);
     window_adapt(broker);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {

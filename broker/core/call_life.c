@@ -63,6 +63,7 @@ void call_wait(struct shard *shard, struct call *call)
     if (call->core_until == 0) {
         call->core_until = shard->broker->now.boot + CALL_WAIT_US;
     }
+    shard->broker->scan_at = time_min(shard->broker->scan_at, call->core_until);
     list_add(&shard->waiting, &call->link);
 }
 
@@ -134,6 +135,8 @@ void call_expire(struct shard *shard)
         if (shard->broker->now.boot >= call->core_until) {
             list_del(link);
             call_answer(shard->broker, call, ERR_UNAVAILABLE);
+        } else {
+            shard->broker->scan_at = time_min(shard->broker->scan_at, call->core_until);
         }
     }
 }

@@ -7,14 +7,12 @@
 #include "broker/core/shard.h"
 #include "broker/core/writer.h"
 #include "coordinator/assign.h"
+#include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
 #include <string.h>
-
-/* Epochs are checked this many times per session timeout (H-8 asks for three). */
-#define CHECKS_PER_SESSION 3
 
 /* A database that we could not write to is tried again this often. */
 #define PROBE_US (2 * US_PER_S)
@@ -278,7 +276,8 @@ static void check_epochs(struct broker *broker, uint32_t index)
     size_t count = 0;
 
     database->check_at =
-        broker->now.boot + broker->options.session_timeout_ms * US_PER_MS / CHECKS_PER_SESSION;
+        beat_after(broker->now.boot, beat_us(broker->options.session_timeout_ms) *
+                                         beat_per_check(broker->options.session_timeout_ms));
     if (database->is_checking) {
         return;
     }

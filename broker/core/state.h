@@ -43,7 +43,7 @@
 /* A new member list is acted on after this much quiet. source: DESIGN 5 */
 #define MEMBERS_QUIET_US (200 * US_PER_MS)
 
-/* Between two looks at what no event announces. */
+/* A shard that is somebody else's is asked for again after this, in case the event got lost. */
 #define SCAN_US US_PER_S
 
 /* Claim rows without a live member are swept this often, by everybody. */

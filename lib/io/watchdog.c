@@ -89,7 +89,9 @@ static void *watch(void *ctx)
             silent_count = 0;
             watchdog->on_stuck == NULL ? end_process() : watchdog->on_stuck(watchdog->ctx);
         }
-        loop_waker_wake(watchdog->waker); // An idle loop is no stuck loop.
+        if (silent_count > 0) {
+            loop_waker_wake(watchdog->waker); // An idle loop is no stuck loop.
+        }
     }
     return NULL;
 }

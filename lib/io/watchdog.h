@@ -31,7 +31,7 @@ MUST_USE int watchdog_open(struct loop *loop, span_ms limit_ms, watchdog_cb on_s
                            struct watchdog **out);
 
 /* Wake-ups without a turn that make a loop stuck. */
-#define WATCHDOG_WAKE_COUNT 8
+#define WATCHDOG_WAKE_COUNT 4
 
 /* Stop watching; on the loop's thread, before the loop is closed. Returns within a wake-up. */
 void watchdog_close(struct watchdog *watchdog);

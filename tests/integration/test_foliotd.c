@@ -11,6 +11,7 @@
 #include "lib/base/err.h"
 #include "lib/io/clock.h"
 
+#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -369,6 +370,68 @@ static void a_running_attempt_holds_a_drain_only_for_the_stated_time(void)
 
 /* ---- the start ---- */
 
+/* ---- rest ---- */
+
+/* Times that a thread of a process has gone to sleep. */
+static long sleeps_of(const char *status_path)
+{
+    FILE *file = fopen(status_path, "re");
+    char line[256];
+    long count = -1;
+
+    MUST(file != NULL);
+    while (count < 0 && fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) != 1) {
+            count = -1;
+        }
+    }
+    (void)fclose(file);
+    MUST_LE(0, count);
+    return count;
+}
+
+/* All threads of a process; *loop is the first thread alone. */
+static long count_sleeps(pid_t pid, long *loop)
+{
+    char path[300];
+    DIR *folder;
+    long count = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    folder = opendir(path);
+    MUST(folder != NULL);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/status", (int)pid,
+                           entry->d_name);
+            count += sleeps_of(path);
+        }
+    }
+    (void)closedir(folder);
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    *loop = sleeps_of(path);
+    return count;
+}
+
+/* docs/adr/0014: 4.7 wake-ups a second, half of them the event loop's. */
+static void an_idle_broker_sleeps(void)
+{
+    struct scene scene = {0};
+    long loop_before;
+    long loop_after;
+    long before;
+    long after;
+
+    open_one(&scene, "idle");
+    world_wait(&scene.world, 8000); // Nothing may happen, so there is nothing to wait for.
+    before = count_sleeps(scene.a.pid, &loop_before);
+    world_wait(&scene.world, 6000);
+    after = count_sleeps(scene.a.pid, &loop_after);
+    MUST_LE(loop_after - loop_before, 6 * 4);
+    MUST_LE(after - before, 6 * 7);
+    close_scene(&scene);
+}
+
 static void without_zookeeper_it_lives_and_is_not_ready(void)
 {
     static const char *const flags[] = {"--zookeeper-hosts=127.0.0.1:1", NULL};
@@ -501,6 +564,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_killed_broker_leaves_its_tasks_to_the_other),
         MUST_CASE(a_drained_broker_hands_over_and_ends_with_0),
         MUST_CASE(a_running_attempt_holds_a_drain_only_for_the_stated_time),
+        MUST_CASE(an_idle_broker_sleeps),
         MUST_CASE(without_zookeeper_it_lives_and_is_not_ready),
         MUST_CASE(without_postgres_it_lives_and_is_not_ready),
         MUST_CASE(a_port_in_use_is_a_clear_error),
