@@ -146,6 +146,11 @@ static const struct row ROWS[] = {
      ROW_COUNT64, FIGURE(rpc.protocol_errors), NULL},
     {"foliot_grpc_server_buffered_bytes", "Bytes of requests held.", ROW_GAUGE64,
      FIGURE(rpc.buffered_bytes), NULL},
+    {"foliot_grpc_server_unread_bytes", "Bytes of answers that wait for their readers.",
+     ROW_GAUGE64, FIGURE(rpc.unread_bytes), NULL},
+    {"foliot_grpc_server_connections_cut_total",
+     "Connections that were hung up on because their answers were not read.", ROW_COUNT64,
+     FIGURE(rpc.connections_cut), NULL},
 };
 
 static const struct row DATABASE_ROWS[] = {

@@ -31,6 +31,7 @@ struct link {
     struct loop_timer timer; /* at or before the session's next wake */
     struct address peer;
     bool is_paused; /* not reading */
+    bool is_cut;    /* hung up on, for what it does not read */
 };
 
 struct rpc_server {
@@ -40,6 +41,7 @@ struct rpc_server {
     struct prng prng;
     struct list links;
     struct loop_task settle; /* posted when a drain or a close may be complete */
+    struct loop_task relief; /* posted when too many answers wait for their readers */
     rpc_server_cb drain_cb;
     void *drain_ctx;
     rpc_server_cb close_cb;
@@ -62,6 +64,7 @@ void rpc_server_options_init(struct rpc_server_options *options)
         .response_bytes_max = 4U << 20,
         .header_bytes_max = 16U << 10,
         .buffered_bytes_max = 256U << 20,
+        .unread_bytes_max = 64U << 20,
         .handshake_ms = 10 * MS_PER_S,
         .request_ms = 60 * MS_PER_S,
         .idle_ms = 600 * MS_PER_S,
@@ -221,6 +224,49 @@ static void on_accept(int fd, const struct address *peer, void *ctx)
     arm(link);
 }
 
+/* ---- answers that nobody reads ---- */
+
+static void on_overfull(void *ctx)
+{
+    struct rpc_server *server = ctx;
+
+    loop_post(server->loop, &server->relief);
+}
+
+/* The connection that owes its reading most, of those that are not cut yet; NULL if none does. */
+static struct link *find_deafest(struct rpc_server *server)
+{
+    struct link *deafest = NULL;
+    size_t most = 0;
+
+    list_foreach (node, &server->links) {
+        struct link *link = LIST_ENTRY(node, struct link, node);
+        size_t backlog = rpc_session_backlog(link->session);
+
+        if (!link->is_cut && backlog > most) {
+            deafest = link;
+            most = backlog;
+        }
+    }
+    return deafest;
+}
+
+/* Hang up on as many as it takes: their answers would cost the memory of everybody else. */
+static void on_relief(void *ctx)
+{
+    struct rpc_server *server = ctx;
+    uint64_t left = server->serving.stats.unread_bytes;
+    struct link *link;
+
+    while (left > server->serving.options.unread_bytes_max &&
+           (link = find_deafest(server)) != NULL) {
+        left -= rpc_session_backlog(link->session);
+        link->is_cut = true;
+        server->serving.stats.connections_cut++;
+        conn_close(link->conn, ERR_FULL);
+    }
+}
+
 /* ---- drain and close ---- */
 
 static void finish_drain(struct rpc_server *server)
@@ -249,6 +295,7 @@ static void on_settle(void *ctx)
     cb = server->close_cb;
     cb_ctx = server->close_ctx;
     loop_unpost(&server->settle);
+    loop_unpost(&server->relief);
     listener_close(server->listener);
     mem_free(server);
     if (cb != NULL) {
@@ -335,11 +382,13 @@ int rpc_server_open(struct loop *loop, const struct rpc_server_options *options,
     (void)snprintf(server->serving.name, sizeof(server->serving.name), "foliot/%s",
                    options->version);
     server->serving.call_finished = on_call_finished;
+    server->serving.overfull = on_overfull;
     server->serving.ctx = server;
     prng_init_named(&server->prng, options->seed != 0 ? options->seed : entropy_u64(),
                     "rpc_server");
     list_init(&server->links);
     loop_task_init(&server->settle, on_settle, server);
+    loop_task_init(&server->relief, on_relief, server);
     *out = server;
     return 0;
 }

@@ -32,6 +32,7 @@ struct rpc_server_options {
     size_t response_bytes_max;    /* one message out */
     size_t header_bytes_max;      /* header list: name + value + 32 each */
     size_t buffered_bytes_max;    /* requests not yet answered, over all connections */
+    size_t unread_bytes_max;      /* answers waiting for their readers, over all connections */
     span_ms handshake_ms;         /* preface and SETTINGS must arrive within */
     span_ms request_ms;           /* headers seen to whole request received */
     span_ms idle_ms;              /* a connection without calls is closed after */
@@ -84,6 +85,8 @@ struct rpc_server_stats {
     uint64_t calls_by_status[17]; /* finished calls by gRPC status; cancelled ones under 1 */
     uint64_t protocol_errors;     /* connections closed for what the peer did */
     uint64_t buffered_bytes;      /* request bytes held now */
+    uint64_t unread_bytes;        /* response bytes held now */
+    uint64_t connections_cut;     /* hung up on because unread_bytes_max was met */
 };
 
 void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *out);

@@ -28,6 +28,7 @@ struct rpc_serving {
     char name[RPC_SERVER_NAME_BYTES];
     uint64_t running_count;           /* calls whose handler owes an answer, orphans included */
     void (*call_finished)(void *ctx); /* after running_count fell; may be NULL */
+    void (*overfull)(void *ctx);      /* unread_bytes is above unread_bytes_max; may be NULL */
     void *ctx;
 };
 

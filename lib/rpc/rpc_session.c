@@ -116,7 +116,14 @@ void rpc_session_release(struct rpc_session *session, struct rpc_call *call)
 
 void rpc_session_count_out(struct rpc_session *session, int64_t bytes)
 {
+    struct rpc_serving *serving = session->serving;
+
     session->out_bytes = (size_t)((int64_t)session->out_bytes + bytes);
+    serving->stats.unread_bytes = (uint64_t)((int64_t)serving->stats.unread_bytes + bytes);
+    if (bytes > 0 && serving->stats.unread_bytes > serving->options.unread_bytes_max &&
+        serving->overfull != NULL) {
+        serving->overfull(serving->ctx);
+    }
 }
 
 /* ---- expiry of calls ---- */

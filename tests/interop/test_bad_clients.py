@@ -496,6 +496,29 @@ def a_client_that_never_reads_costs_bounded_memory_and_delays_nobody(peer):
 
 
 @with_peer()
+def many_clients_that_never_read_cost_bounded_memory_together(peer):
+    """Each one within its own limits: together they must not take what the others need."""
+    before = resident_kb(peer)
+    clients = []
+    for _ in range(40):
+        client = Client(peer)
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.send(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)))
+        for stream in range(1, 9, 2):
+            client.send(frame(HEADERS, END_HEADERS, stream, client.h2.encoder.encode(
+                request_headers(path="/foliot.test.Peer/Produce"))) +
+                frame(WINDOW, 0, stream, struct.pack(">I", 0x7fff0000 - 65535)) +
+                frame(DATA, END_STREAM, stream, message(b"3000000")))
+        clients.append(client)
+        assert ask_decently(peer) < 1
+    grown = resident_kb(peer) - before
+    assert grown < 160 * 1024, f"{grown} kB for clients that do not read"
+    for client in clients:
+        client.socket.close()
+    eventually(lambda: peer.stats()["open"] == 0)
+
+
+@with_peer()
 def unfinished_requests_that_use_up_all_credit_do_not_hang(peer):
     client = Client(peer)
     streams = []
