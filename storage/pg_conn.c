@@ -423,6 +423,7 @@ static void send_waiting(struct pg_conn *conn)
             return;
         }
         job = LIST_ENTRY(node, struct pg_job, link);
+        conn->waiting_count--;
         list_add(&conn->flight, node);
         conn->flight_count++;
         job->sent = clock_boot_us();
@@ -704,6 +705,7 @@ static void on_expiry(struct loop_timer *timer, void *ctx)
             break;
         }
         list_del(node);
+        conn->waiting_count--;
         job->type->lost(job, false);
     }
     arm_expiry(conn);
@@ -755,6 +757,7 @@ void pg_conn_submit(struct pg_conn *conn, struct pg_job *job)
     job->submitted = clock_boot_us();
     job->sent = 0;
     list_add(&conn->waiting, &job->link);
+    conn->waiting_count++;
     if (list_first(&conn->waiting) == &job->link) {
         arm_expiry(conn);
     }
@@ -763,12 +766,7 @@ void pg_conn_submit(struct pg_conn *conn, struct pg_job *job)
 
 uint32_t pg_conn_load(const struct pg_conn *conn)
 {
-    uint32_t count = conn->flight_count;
-
-    list_foreach (node, &conn->waiting) {
-        count++;
-    }
-    return count;
+    return conn->flight_count + conn->waiting_count;
 }
 
 int pg_conn_backend(const struct pg_conn *conn)

@@ -105,6 +105,7 @@ struct pg_conn {
     struct list waiting;
     struct list flight;
     uint32_t flight_count;
+    uint32_t waiting_count;
     boot_us progress;         /* when the last segment ended */
     struct pg_expect *expect; /* ring of what replies are due */
     size_t expect_capacity;

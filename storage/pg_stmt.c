@@ -74,12 +74,6 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                         " SELECT array_agg(seq) FROM gone",
                         4,
                         {I8, I8S, I8S, I8S}},
-    [PG_STMT_DELETE_KEYLESS] = {"delete_keyless",
-                                "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
-                                " RETURNING t.seq)"
-                                " SELECT array_agg(seq) FROM gone",
-                                3,
-                                {I8, I8S, I8S}},
     [PG_STMT_DEAD] =
         {"dead",
          "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
@@ -139,7 +133,8 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                           " AND (k.until_ms IS NULL OR k.until_ms > $3)",
                           3,
                           {I4, BYTEA, I8}},
-    [PG_STMT_BEGIN] = {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", 0, {0}},
+    // Not READ WRITE: a database that its people have made read-only is to be left alone.
+    [PG_STMT_BEGIN] = {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED", 0, {0}},
     [PG_STMT_COMMIT] = {"commit", "COMMIT", 0, {0}},
     [PG_STMT_ROLLBACK] = {"rollback", "ROLLBACK", 0, {0}},
     [PG_STMT_SAVEPOINT] = {"savepoint", "SAVEPOINT half", 0, {0}},
