@@ -3,7 +3,7 @@ SEEDS ?= 200
 DEMO_SECONDS ?= 20
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster test unit asan tsan sim bench fuzz lint analyze fmt check
+.PHONY: all build release run demo-cluster test unit asan tsan sim bench fuzz memcheck lint analyze fmt check
 .PHONY: check-long clean
 
 all build:
@@ -44,6 +44,9 @@ bench: release
 fuzz:
 	tools/fuzz 60
 
+memcheck:
+	tools/memcheck
+
 lint:
 	tools/lint
 
@@ -59,6 +62,7 @@ check:
 
 # By hand: hours are not needed, but many minutes are.
 check-long: check lint analyze test asan tsan
+	tools/memcheck 20
 	tools/sim 2000
 	tools/mutants
 	tools/fuzz 600

@@ -14,7 +14,7 @@ static enum pg_stmt stmt_of(const struct store_op *op)
     case STORE_INSERT:
         return op->task.key.len > 0 ? PG_STMT_INSERT_KEYED : PG_STMT_INSERT;
     case STORE_DELETE:
-        return PG_STMT_DELETE;
+        return op->is_keyless ? PG_STMT_DELETE_KEYLESS : PG_STMT_DELETE;
     case STORE_DEAD:
         return PG_STMT_DEAD;
     case STORE_CHANGE:
@@ -305,7 +305,7 @@ const struct pg_column *pg_plan_columns(enum pg_stmt stmt, size_t *count)
     *count = (size_t)info->param_count - (stmt == PG_STMT_KEYS ? 2 : 1);
     if (stmt == PG_STMT_INSERT || stmt == PG_STMT_INSERT_KEYED) {
         columns = insert_columns;
-    } else if (stmt == PG_STMT_DELETE || stmt == PG_STMT_DEAD) {
+    } else if (stmt == PG_STMT_DELETE || stmt == PG_STMT_DELETE_KEYLESS || stmt == PG_STMT_DEAD) {
         columns = dead_columns;
     } else if (stmt == PG_STMT_KEYS) {
         columns = key_columns;

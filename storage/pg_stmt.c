@@ -74,6 +74,12 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                         " SELECT array_agg(seq) FROM gone",
                         4,
                         {I8, I8S, I8S, I8S}},
+    [PG_STMT_DELETE_KEYLESS] = {"delete_keyless",
+                                "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
+                                " RETURNING t.seq)"
+                                " SELECT array_agg(seq) FROM gone",
+                                3,
+                                {I8, I8S, I8S}},
     [PG_STMT_DEAD] =
         {"dead",
          "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED

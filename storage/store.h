@@ -68,7 +68,8 @@ enum store_op_kind {
     STORE_INSERT = 1,
     /*
      * If row.attempt == expected_attempt: delete the row; its key is kept until key_until_ms (if
-     * the key row still names this task). key_until_ms 0 drops the key at once.
+     * the key row still names this task). key_until_ms 0 drops the key at once. With is_keyless the
+     * caller vouches that the row has no key, so that none is looked for.
      */
     STORE_DELETE,
     /*
@@ -108,6 +109,7 @@ struct store_op {
     struct slice error_text;     /* DEAD: borrowed, bytes, ≤ ERROR_TEXT_BYTES_MAX */
     bool raise_attempt;          /* CLAIM */
     bool is_known;               /* CLAIM, without raise_attempt */
+    bool is_keyless;             /* DELETE */
     bool set_due;                /* CHANGE */
     bool set_payload;            /* CHANGE */
     bool set_counts;             /* CHANGE */

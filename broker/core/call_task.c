@@ -336,6 +336,7 @@ static void fill_delete(const struct shard *shard, const struct entry *entry, st
     const struct queue_state *queue = entry_queue(broker, entry);
 
     op->kind = STORE_DELETE;
+    op->is_keyless = (entry->flags & ENTRY_KEYED) == 0;
     op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     op->task.queue = queue->queue.id;
     op->expected_attempt = entry->attempt;

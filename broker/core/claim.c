@@ -426,6 +426,7 @@ static void settle_fill(struct shard *shard, struct entry *entry, struct store_o
     case OUTCOME_DONE:
     case OUTCOME_OBSOLETE:
         op->kind = STORE_DELETE;
+        op->is_keyless = (entry->flags & ENTRY_KEYED) == 0;
         op->now_ms = lower_ms(broker, shard->database);
         op->key_until_ms = time_add(op->now_ms, queue->key_memory_ms);
         break;

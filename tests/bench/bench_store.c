@@ -591,6 +591,8 @@ static void print_variants(struct bench *bench, const struct fixture *fixture, c
     sql(bench->link, "DROP SCHEMA b CASCADE");
     figures = bench_store_itself(fixture, 10, bench->seconds);
     print_row("the store itself, 10 tables per commit", &figures, &base);
+    figures = bench_store_itself(fixture, 125, bench->seconds);
+    print_row("the store itself, 125 tables per commit", &figures, &base);
 }
 
 int main(int argc, char **argv)

@@ -89,6 +89,7 @@ void figures_end(struct figures *figures, int backend, PGconn *link)
 
 struct store_bench {
     int tables;
+    int64_t epoch; /* one more for each measurement, so that ids never meet */
     struct loop *loop;
     struct store *store;
     struct store_op *ops;
@@ -118,9 +119,11 @@ static void until(struct loop *loop, const bool *done)
 }
 
 /* The operations of one cycle of K tasks, as the core would give them. */
-static size_t fill_ops(struct store_op *ops, int64_t batch, int tables, bool with_old)
+static size_t fill_ops(const struct store_bench *bench, int64_t batch, bool with_old)
 {
     static const uint8_t payload[PAYLOAD_LEN] = "payload";
+    struct store_op *ops = bench->ops;
+    int tables = bench->tables;
     size_t n = 0;
 
     for (int64_t i = 0; i < TASK_COUNT; i++) {
@@ -130,8 +133,8 @@ static size_t fill_ops(struct store_op *ops, int64_t batch, int tables, bool wit
         ops[n++] = (struct store_op){
             .kind = STORE_INSERT,
             .shard = shard,
-            .epoch = 1,
-            .task = {.id = {.seq = task_seq(1, batch * TASK_COUNT + i + 1),
+            .epoch = bench->epoch,
+            .task = {.id = {.seq = task_seq(bench->epoch, batch * TASK_COUNT + i + 1),
                             .slot = (uint16_t)shard},
                      .queue = 1,
                      .due_ms = (batch * 7919 + i * 104729) % 3600000,
@@ -146,9 +149,10 @@ static size_t fill_ops(struct store_op *ops, int64_t batch, int tables, bool wit
         n++;
         ops[n++] = (struct store_op){
             .kind = STORE_DELETE,
+            .is_keyless = true,
             .shard = old,
-            .epoch = 1,
-            .task = {.id = {.seq = task_seq(1, (batch - 200) * TASK_COUNT + i + 1),
+            .epoch = bench->epoch,
+            .task = {.id = {.seq = task_seq(bench->epoch, (batch - 200) * TASK_COUNT + i + 1),
                             .slot = (uint16_t)old}},
         };
     }
@@ -157,13 +161,13 @@ static size_t fill_ops(struct store_op *ops, int64_t batch, int tables, bool wit
 
 static void write_cycle(struct store_bench *bench, int64_t batch, bool with_old)
 {
-    struct claim_row old = {.writer = 1, .seq = batch - 200};
+    struct claim_row old = {.writer = bench->epoch, .seq = batch - 200};
     bool done = false;
 
     bench->batch = (struct store_batch){
         .ops = bench->ops,
-        .op_count = fill_ops(bench->ops, batch, bench->tables, with_old),
-        .claim_row = {.writer = 1, .seq = batch + 1000},
+        .op_count = fill_ops(bench, batch, with_old),
+        .claim_row = {.writer = bench->epoch, .seq = batch + 1000},
         .drop_rows = &old,
         .drop_count = with_old,
         .cb = on_batch,
@@ -201,7 +205,8 @@ static void open_store(struct store_bench *bench, const struct fixture *fixture)
     MUST_OK(store_pg_open(&options, &bench->store, errmsg, sizeof(errmsg)));
     for (uint32_t shard = 0; shard < TABLE_COUNT; shard++) {
         bool done = false;
-        struct store_bump bump = {.shard = shard, .epoch = 1, .cb = on_bump, .owner = &done};
+        struct store_bump bump = {
+            .shard = shard, .epoch = bench->epoch, .cb = on_bump, .owner = &done};
 
         MUST_OK(bench->store->bump(bench->store, &bump));
         until(bench->loop, &done);
@@ -224,8 +229,10 @@ static int writer_backend(PGconn *link)
 struct figures bench_store_itself(const struct fixture *fixture, int tables_per_commit,
                                   double seconds)
 {
+    static int64_t epoch;
     struct store_bench bench = {.ops = mem_new(3 * (size_t)TASK_COUNT, sizeof(struct store_op)),
-                                .tables = tables_per_commit};
+                                .tables = tables_per_commit,
+                                .epoch = ++epoch};
     struct figures figures = {0};
     PGconn *link = PQconnectdb(fixture->pg_admin);
     bool closed = false;

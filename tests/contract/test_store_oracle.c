@@ -180,6 +180,11 @@ static void add_other(struct oracle *o, uint32_t shard)
     op->task.unknowns = (uint32_t)below(o, 9);
     op->task.payload = any_payload(o);
     op->error_text = slice_of("because");
+    if (op->kind == STORE_DELETE && chance(o, 500)) {
+        const struct task *row = store_mem_row(o->mem, shard, op->task.id);
+
+        op->is_keyless = row == NULL || row->key.len == 0;
+    }
 }
 
 static void make_batch(struct oracle *o)

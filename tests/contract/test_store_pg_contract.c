@@ -68,7 +68,8 @@ static void prepare(void)
 
         // A case that failed may have left its connections behind.
         ask(link, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                  " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+                  " WHERE datname = current_database() AND usename = current_user"
+                  " AND pid <> pg_backend_pid()");
         ask(link, "DO $$ DECLARE name text; BEGIN"
                   " FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'foliot_data'"
                   "  AND tablename NOT IN ('cluster', 'migration', 'shard', 'namespace') LOOP"
