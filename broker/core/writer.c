@@ -445,5 +445,8 @@ boot_us writer_next_wake(const struct writer *writer)
     if (writer_count(writer) > 0) {
         return time_max(writer->retry_at, writer->broker->now.boot);
     }
+    if (!writer->broker->is_session) {
+        return BOOT_NEVER; // The sweep waits for a session, and that is an event.
+    }
     return time_max(writer->sweep_at, writer->retry_at);
 }

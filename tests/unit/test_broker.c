@@ -283,3 +283,20 @@ Test(broker, drain_releases_all_and_gives_unstarted_claims_back)
     cr_assert_eq(store_mem_row(rig.mem, 1, call.found)->attempt, 1, "the claim is over");
     rig_close(&rig);
 }
+
+Test(broker, sleeps_while_it_has_no_session)
+{
+    static struct rig rig;
+    size_t hurried = 0;
+
+    rig_open(&rig);
+    broker_on_session(rig.broker, &rig.now, COORD_LOST);
+    for (int i = 0; i < 60; i++) { // Long enough for every periodic thing to fall due.
+        rig_pass(&rig, 1000);
+        rig_turn(&rig);
+        rig_turn(&rig);
+        hurried += broker_next_wake(rig.broker, &rig.now) <= rig.now.boot;
+    }
+    cr_assert_leq(hurried, 2, "asked to be woken at once %zu times of 60", hurried);
+    rig_close(&rig);
+}
