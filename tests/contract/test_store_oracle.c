@@ -347,7 +347,9 @@ static void on_read(struct store_read *read)
         say_row(&found->text, &read->rows[i]);
     }
     MUST_LE(read->claim_count, ARRAY_COUNT(found->claims));
-    memcpy(found->claims, read->claims, read->claim_count * sizeof(found->claims[0]));
+    if (read->claim_count > 0) {
+        memcpy(found->claims, read->claims, read->claim_count * sizeof(found->claims[0]));
+    }
     qsort(found->claims, read->claim_count, sizeof(found->claims[0]), compare_claims);
     for (size_t i = 0; i < read->claim_count; i++) {
         const struct claim *claim = &found->claims[i];
