@@ -162,13 +162,19 @@ def kills(options):
             hits.append((kill_us, shards, in_flight, time.time_ns() // 1000))
             run.restart(name)
         run.finish()
+        bumps = run.audit.lines("bump")
         for kill_us, shards, in_flight, end_us in hits:
             gap_us = run.judge.gap_us(kill_us, shards, end_us)
+            taken = [line.at_us - kill_us for line in bumps
+                     if line.shard in shards and kill_us < line.at_us < end_us]
             stalled = run.probe.share(kill_us, kill_us + int(limit_us))
             run.expect(0 < gap_us <= limit_us or stalled > 0.01,
                        f"gap of {gap_us / 1e6:.2f} s, the promise is {limit_us / 1e6:.1f} s")
-            print(f"    gap {gap_us / 1e6:.2f} s over {len(shards)} shards, commit in flight: "
+            print(f"    gap {gap_us / 1e6:.2f} s over {len(shards)} shards, taken over after "
+                  f"{min(taken, default=0) / 1e6:.2f} to {max(taken, default=0) / 1e6:.2f} s, commit in flight: "
                   f"{in_flight}, stalled {stalled * 100:.1f} %")
+            run.expect({line.shard for line in bumps if kill_us < line.at_us < end_us} >= shards,
+                       "not every shard was taken over")
         count = sum(hit[2] for hit in hits)
         run.expect(count * 2 > options.kills, f"only {count} kills had a commit in flight")
         print(f"    {count} of {options.kills} kills with a commit in flight")
