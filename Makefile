@@ -62,6 +62,7 @@ check:
 
 # By hand: hours are not needed, but many minutes are.
 check-long: check lint analyze test asan tsan
+	tools/run-tests build/dev -L long
 	tools/memcheck 20
 	tools/sim 2000
 	tools/mutants
