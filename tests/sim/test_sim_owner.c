@@ -154,7 +154,9 @@ static void shards_that_do_not_move_never_pause(void)
     load(sim, 15 * US_PER_S);
     for (uint32_t i = 0; i < 16; i++) {
         if (before[i] != &sim->nodes[2] && before[i] == story_owner(sim, i)) {
-            MUST_LE(check_late_us(sim->check, i), 10000);
+            // A pause would be a session timeout, or at least the quiet time of a member list; a
+            // task that is made as it falls due waits for one or two of the store's commits.
+            MUST_LE(check_late_us(sim->check, i), 25000);
         }
         MUST_LE(check_late_us(sim->check, i), STORY_GAP_US);
     }
