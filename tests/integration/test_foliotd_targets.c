@@ -146,7 +146,8 @@ static void bad_targets_make_no_other_queue_late(void)
         MUST_LE(arrival->due_ms * 1000, arrival->at_us);
         MUST_LE(arrival->at_us, (arrival->due_ms + 400) * 1000);
     }
-    MUST(daemon_metric(&scene.a, "foliot_targets_unreachable") >= 1);
+    // Figures are about a second old.
+    WORLD_UNTIL(&scene.world, daemon_metric(&scene.a, "foliot_targets_unreachable") >= 1, 10000);
     (void)close(fd);
     close_scene(&scene);
 }

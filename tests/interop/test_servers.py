@@ -108,7 +108,7 @@ def failures_of_grpcio_are_understood():
         assert call["from_peer"] == 1 and call["unprocessed"] == 0
         assert ask(server.port, path="/foliot.test.Peer/Nope")[0]["status"] == 12
         call = ask(server.port, path="/foliot.test.Peer/Late", deadline_ms=200)[0]
-        assert call["status"] == 4 and call["from_peer"] == 0, call
+        assert call["status"] == 4, call  # Our timer or the server's, whichever is first.
         assert ask(server.port, payload="@100000", response_bytes_max=1000)[0]["status"] == 8
 
 
