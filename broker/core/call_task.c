@@ -276,6 +276,12 @@ void call_read_task(struct shard *shard, struct call *call, struct task_id id)
     }
 }
 
+/* Room for one more piece of work: there was some when the call came, but it has read since. */
+static bool has_room(const struct shard *shard)
+{
+    return writer_has_room(&shard->broker->databases[shard->database].writer, WRITER_CALL);
+}
+
 /* There is nothing to cancel; a repeat is answered as the cancel before it was. */
 static void cancel_absent(struct shard *shard, struct call *call, struct task_id id,
                           bool was_issued)
@@ -301,7 +307,11 @@ void call_absent(struct shard *shard, struct call *call, struct task_id id)
     switch (call->kind) {
     case CALL_CREATE: // The key's old holder is over: its key is free to take.
         call->core_step = CALL_STEP_TAKE_KEY;
-        add_insert(shard, call);
+        if (has_room(shard)) {
+            add_insert(shard, call);
+        } else {
+            call_answer(shard->broker, call, ERR_FULL);
+        }
         return;
     case CALL_CANCEL:
         cancel_absent(shard, call, id, was_issued);
@@ -430,6 +440,13 @@ static void act_displace(struct shard *shard, struct call *call, struct entry *e
 void call_act(struct shard *shard, struct call *call, struct entry *entry)
 {
     REQUIRE(!entry_is_busy(entry));
+    if (!has_room(shard)) {
+        if (entry->state == ENTRY_VISITING) {
+            entry_place(shard, entry);
+        }
+        call_answer(shard->broker, call, ERR_FULL);
+        return;
+    }
     switch (call->kind) {
     case CALL_CREATE:
         act_displace(shard, call, entry);
