@@ -295,6 +295,10 @@ void claim_done(struct shard *shard, struct flight *flight, int result)
         entry_free(shard, entry);
         return;
     }
+    if (shard->state == SHARD_DRAINING) {
+        entry_free(shard, entry); // The next owner's to claim.
+        return;
+    }
     entry_move(entry, ENTRY_READY);
     list_init(&entry->ready);
     dispatch_ready(broker, entry);

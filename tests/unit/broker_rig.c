@@ -179,6 +179,20 @@ uint32_t rig_entries(const struct rig *rig)
     return stats.entries;
 }
 
+struct store_mem_request *rig_write(const struct rig *rig)
+{
+    for (size_t i = 0; i < store_mem_pending_count(rig->mem); i++) {
+        struct store_mem_request *request = store_mem_pending(rig->mem, i);
+        struct store_mem_info info;
+
+        store_mem_info(request, &info);
+        if (info.kind == STORE_MEM_WRITE && !info.orphan) {
+            return request;
+        }
+    }
+    return NULL;
+}
+
 void rig_bump(struct rig *rig, uint16_t slot)
 {
     struct call call = rig_create(rig, slot, rig_time(rig) + 7200000);
@@ -189,7 +203,7 @@ void rig_bump(struct rig *rig, uint16_t slot)
     broker_inspect_shard(rig->broker, call.shard, &old);
     broker_call(rig->broker, &rig->now, &call);
     broker_tick(rig->broker, &rig->now);
-    store_mem_give_up(rig->mem, store_mem_pending(rig->mem, store_mem_pending_count(rig->mem) - 1));
+    store_mem_give_up(rig->mem, rig_write(rig));
     for (int i = 0; i < 100 && rig->answered == before; i++) {
         rig_turn(rig);
     }

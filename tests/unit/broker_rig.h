@@ -64,6 +64,9 @@ void rig_end(struct rig *rig, size_t index, enum outcome outcome);
 /* Tasks in memory. */
 uint32_t rig_entries(const struct rig *rig);
 
+/* The write that is in flight, or NULL. */
+struct store_mem_request *rig_write(const struct rig *rig);
+
 /* Raise the epoch of a slot's shard: a write to it has an unknown outcome. */
 void rig_bump(struct rig *rig, uint16_t slot);
 

@@ -300,3 +300,30 @@ Test(broker, sleeps_while_it_has_no_session)
     cr_assert_leq(hurried, 2, "asked to be woken at once %zu times of 60", hurried);
     rig_close(&rig);
 }
+
+Test(broker, a_draining_shard_claims_nothing_although_a_claim_of_its_was_refused)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call call;
+    struct call other;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 1, rig_time(&rig) + 500);
+    rig_ask(&rig, &call);
+    while (rig_write(&rig) == NULL) { // The claim.
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        broker_tick(rig.broker, &rig.now);
+    }
+    other = rig_create(&rig, 1, rig_time(&rig) + 3600000);
+    broker_call(rig.broker, &rig.now, &other); // The release waits for it.
+    broker_drain(rig.broker, &rig.now);
+    broker_tick(rig.broker, &rig.now);
+    store_mem_refuse(rig.mem, rig_write(&rig));
+    rig_pass(&rig, 300);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.claims, 0);
+    cr_assert_eq(rig.seen_count, 0);
+    cr_assert(broker_is_drained(rig.broker));
+    rig_close(&rig);
+}
