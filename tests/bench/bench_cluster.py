@@ -166,7 +166,7 @@ def lateness_method(cluster, table):
 
 def steady(cluster, table, seconds=8):
     """Create, run and settle at a rate, all at once."""
-    for rate in (5_000, 10_000):
+    for rate in (5_000, 10_000, 20_000):
         count = rate * seconds
         receiver = Receiver(cluster, count)
         queue = make_queue(cluster, f"steady-{time.monotonic_ns()}", "deliver", "--concurrency",
