@@ -57,10 +57,12 @@ static int compare(const void *a, const void *b)
 static void show(const char *name, struct samples *samples)
 {
     size_t count = samples->count;
+    size_t middle = count / 2;
+    size_t high = count * 99 / 100;
 
     qsort(samples->us, count, sizeof(samples->us[0]), compare);
-    printf("%s, p50\t%.3f\tms\n", name, (double)samples->us[count / 2] / 1e3);
-    printf("%s, p99\t%.3f\tms\n", name, (double)samples->us[count * 99 / 100] / 1e3);
+    printf("%s, p50\t%.3f\tms\n", name, (double)samples->us[middle] / 1e3);
+    printf("%s, p99\t%.3f\tms\n", name, (double)samples->us[high] / 1e3);
     printf("%s, max\t%.3f\tms\n", name, (double)samples->us[count - 1] / 1e3);
     samples->count = 0;
 }

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -375,14 +376,15 @@ static void a_running_attempt_holds_a_drain_only_for_the_stated_time(void)
 /* Times that a thread of a process has gone to sleep. */
 static long sleeps_of(const char *status_path)
 {
+    static const char name[] = "voluntary_ctxt_switches:";
     FILE *file = fopen(status_path, "re");
     char line[256];
     long count = -1;
 
     MUST(file != NULL);
     while (count < 0 && fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) != 1) {
-            count = -1;
+        if (strncmp(line, name, sizeof(name) - 1) == 0) {
+            count = strtol(line + sizeof(name) - 1, NULL, 10);
         }
     }
     (void)fclose(file);

@@ -123,8 +123,8 @@ Test(broker, a_task_without_room_at_its_target_stays_claimed_until_start_by)
 
     rig_open(&rig);
     rig.is_full = true;
-    for (uint16_t i = 0; i < ARRAY_COUNT(calls); i++) {
-        calls[i] = rig_create(&rig, i, rig_time(&rig));
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        calls[i] = rig_create(&rig, (uint16_t)i, rig_time(&rig));
         rig_ask(&rig, &calls[i]);
     }
     rig_pass(&rig, 500);
