@@ -55,6 +55,15 @@ const struct pg_slot *pg_plan_find(const struct pg_plan *plan, const struct pg_s
     return bsearch(wanted, plan->slots, plan->slot_count, sizeof(plan->slots[0]), compare_slots);
 }
 
+/* Whether a claim holds if only the fence does. An insert without a key makes its row or fails. */
+static bool is_sure(const struct pg_plan *plan, size_t index, const struct pg_slot *insert)
+{
+    const struct pg_slot *slot = &plan->slots[index];
+
+    return slot->stmt == PG_STMT_CHECK &&
+           (insert == NULL ? plan->batch->ops[slot->op].is_known : insert->stmt == PG_STMT_INSERT);
+}
+
 /* Find the insert of each claim's own task, and take such claims out, and those whose row the
  * caller knows: nothing is to be looked up. What a statement more costs: docs/adr/0010. */
 static void pair_claims(struct pg_plan *plan)
@@ -75,6 +84,9 @@ static void pair_claims(struct pg_plan *plan)
         }
         if (insert != NULL) {
             plan->insert_of[plan->slots[i].op] = insert->op;
+        }
+        if (plan->batch->ops[wanted.op].kind == STORE_CLAIM && !is_sure(plan, i, insert)) {
+            plan->needs_look = true;
         }
         if (plan->slots[i].stmt != PG_STMT_CHECK ||
             (insert == NULL && !plan->batch->ops[wanted.op].is_known)) {
@@ -112,6 +124,7 @@ void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const u
     plan->batch = batch;
     plan->slot_count = 0;
     plan->claim_count = 0;
+    plan->needs_look = false;
     for (size_t i = 0; i < batch->op_count; i++) {
         const struct store_op *op = &batch->ops[i];
 

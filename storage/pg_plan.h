@@ -44,6 +44,7 @@ struct pg_plan {
     } fences[BATCH_OP_COUNT_MAX];
     size_t fence_count;
     size_t claim_count; /* operations of kind STORE_CLAIM */
+    bool needs_look;    /* whether a claim holds is known only from an answer besides the fence's */
 };
 
 /* Put a batch in order. Operations of shards in other databases, or without an epoch, have

@@ -178,11 +178,20 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          10,
          {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S, I8S}},
     [PG_STMT_CLAIM_PUT] = {"claim_put",
-                           "INSERT INTO foliot_data.claim"
+                           "WITH m AS MATERIALIZED (SELECT * FROM unnest($3::bigint[],"
+                           "  $4::bigint[], $5::integer[], $6::smallint[], $7::smallint[],"
+                           "  $8::bigint[]) AS m (seq, deadline_ms, attempt, slot, shard, epoch)),"
+                           " mine AS MATERIALIZED (SELECT s.id, s.epoch FROM foliot_data.shard s"
+                           "  WHERE (s.id, s.epoch) IN (SELECT shard, epoch FROM m)"
+                           "  FOR SHARE OF s)"
+                           " INSERT INTO foliot_data.claim"
                            " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots, shards)"
-                           " VALUES ($1, $2, $3, $4, $5, $6, $7)",
-                           7,
-                           {I8, I8, I8S, I8S, I4S, I2S, I2S}},
+                           " SELECT $1, $2, array_agg(m.seq), array_agg(m.deadline_ms),"
+                           "  array_agg(m.attempt), array_agg(m.slot), array_agg(DISTINCT m.shard)"
+                           " FROM m JOIN mine ON mine.id = m.shard AND mine.epoch = m.epoch"
+                           " HAVING count(*) > 0",
+                           8,
+                           {I8, I8, I8S, I8S, I4S, I2S, I2S, I8S}},
     [PG_STMT_CLAIM_DROP] =
         {"claim_drop",
          "DELETE FROM foliot_data.claim WHERE ctid = ANY (ARRAY(SELECT c.ctid"

@@ -2,15 +2,16 @@
  *
  * One batch as one transaction.
  *
- *   begin ─▶ STATEMENTS ──(no claims: one segment)──▶ COMMITTING ─▶ answered
+ *   begin ─▶ STATEMENTS ──(no look: one segment)──▶ COMMITTING ─▶ answered
  *                │                                        │
  *                └──── error ─▶ ROLLBACK ◀─── error ──────┘
  *                                 │ data error, first time
  *                                 ▼
  *                              CAREFUL (a range behind a savepoint, halved on error) ─▶ COMMITTING
  *
- * A batch with claims needs two segments: which claims hold is known only when the rows have been
- * looked at under the fence, and a claim row must not name others.
+ * A batch with a claim that has to be looked up, of a row that its owner does not know or that is
+ * inserted with a key, needs two segments: a claim row must name only claims that hold. What is not
+ * ours the statement leaves out by itself. source: docs/adr/0013
  */
 #include "storage/pg_write.h"
 
@@ -200,32 +201,28 @@ enum {
     CLAIM_ATTEMPTS,
     CLAIM_SLOTS,
     CLAIM_SHARDS,
+    CLAIM_EPOCHS,
     CLAIM_COLUMN_COUNT
 };
 
 static void claim_row_start(struct pg_writer *writer)
 {
     static const uint32_t elements[CLAIM_COLUMN_COUNT] = {PG_TYPE_INT8, PG_TYPE_INT8, PG_TYPE_INT4,
-                                                          PG_TYPE_INT2, PG_TYPE_INT2};
+                                                          PG_TYPE_INT2, PG_TYPE_INT2, PG_TYPE_INT8};
 
     for (int i = 0; i < CLAIM_COLUMN_COUNT; i++) {
         pg_array_start(&writer->arrays[i], elements[i]);
     }
-    memset(writer->claim_shards, 0, sizeof(writer->claim_shards));
 }
 
 static void claim_row_add(struct pg_writer *writer, const struct store_op *op)
 {
-    uint64_t bit = UINT64_C(1) << (op->shard % 64);
-
     pg_array_add_int(&writer->arrays[CLAIM_SEQS], op->task.id.seq);
     pg_array_add_int(&writer->arrays[CLAIM_DEADLINES], op->deadline_ms);
     pg_array_add_int(&writer->arrays[CLAIM_ATTEMPTS], op->attempt);
     pg_array_add_int(&writer->arrays[CLAIM_SLOTS], op->task.id.slot);
-    if ((writer->claim_shards[op->shard / 64] & bit) == 0) {
-        writer->claim_shards[op->shard / 64] |= bit;
-        pg_array_add_int(&writer->arrays[CLAIM_SHARDS], op->shard);
-    }
+    pg_array_add_int(&writer->arrays[CLAIM_SHARDS], op->shard);
+    pg_array_add_int(&writer->arrays[CLAIM_EPOCHS], op->epoch);
 }
 
 static void claim_row_send(struct pg_writer *writer)
@@ -250,7 +247,7 @@ static void send_claims(struct pg_writer *writer)
     for (size_t i = 0; i < writer->batch->op_count; i++) {
         const struct store_op *op = &writer->batch->ops[i];
 
-        if (op->kind != STORE_CLAIM || op->result != 0) {
+        if (op->kind != STORE_CLAIM || op->result != 0 || op->epoch <= 0) {
             continue;
         }
         claim_row_add(writer, op);
@@ -285,8 +282,7 @@ static void send_drops(struct pg_writer *writer)
 static void send_end(struct pg_writer *writer)
 {
     if (writer->plan.claim_count > 0) {
-        judge_unseen_claims(writer);
-        judge_fenced(writer);
+        judge_unseen_claims(writer); // The statement itself leaves out what is not ours.
         send_claims(writer);
     }
     send_drops(writer);
@@ -463,7 +459,7 @@ static void write_send(struct pg_job *job, struct pg_conn *conn)
     send_fence(writer);
     send_range(writer, (struct pg_write_range){0, (uint32_t)writer->plan.slot_count});
     writer->phase = PG_WRITE_STATEMENTS;
-    if (writer->plan.claim_count == 0) {
+    if (!writer->plan.needs_look) {
         send_end(writer);
     }
     pg_conn_sync(conn);

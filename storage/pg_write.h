@@ -94,7 +94,6 @@ struct pg_writer {
     struct pg_write_range range;                 /* out */
     struct pg_array arrays[PG_COLUMN_COUNT_MAX]; /* values of the statement being queued */
     struct pg_params params;
-    uint64_t claim_shards[SHARD_COUNT_MAX / 64]; /* those with a member in the row being filled */
 };
 
 /* Start. errors: those of pg_conn_open. */

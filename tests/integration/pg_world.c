@@ -218,6 +218,7 @@ static void insertion_submit(struct insertion *insertion, struct store *store,
     insertion->ops[1].kind = STORE_CLAIM;
     insertion->ops[1].attempt = 1;
     insertion->ops[1].deadline_ms = 1000;
+    insertion->ops[1].raise_attempt = true; // A change of the row has to be looked at.
     insertion->batch = (struct store_batch){
         .ops = insertion->ops,
         .op_count = op_count,

@@ -80,7 +80,7 @@ struct insertion {
 void insertion_start(struct insertion *insertion, struct store *store, uint32_t shard,
                      int64_t epoch, int64_t counter);
 
-/* The same with a claim, so that the transaction has two segments. */
+/* The same with a claim that has to be looked at, so that the transaction has two segments. */
 void insertion_start_claimed(struct insertion *insertion, struct store *store, uint32_t shard,
                              int64_t epoch, int64_t counter);
 

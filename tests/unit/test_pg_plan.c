@@ -80,6 +80,27 @@ Test(pg_plan, a_claim_of_a_known_row_costs_a_fence_and_no_statement)
     cr_assert_eq(plan.claim_count, 3);
 }
 
+Test(pg_plan, only_what_the_fence_cannot_say_needs_a_look)
+{
+    ops[0] = make_op(STORE_INSERT, 0, 1);
+    ops[1] = make_op(STORE_CLAIM, 0, 1);
+    ops[2] = make_op(STORE_CLAIM, 3, 2);
+    ops[2].is_known = true;
+    make_plan(3);
+    cr_assert(!plan.needs_look, "an insert without key, and a known row");
+    ops[0].task.key = slice_of("k");
+    make_plan(3);
+    cr_assert(plan.needs_look, "the key may be taken");
+    ops[0].task.key.len = 0;
+    ops[2].is_known = false;
+    make_plan(3);
+    cr_assert(plan.needs_look, "the row may be gone");
+    ops[2].is_known = true;
+    ops[2].raise_attempt = true;
+    make_plan(3);
+    cr_assert(plan.needs_look, "the row changes");
+}
+
 Test(pg_plan, inserts_come_before_what_ends_or_claims)
 {
     ops[0] = make_op(STORE_DELETE, 0, 1);
