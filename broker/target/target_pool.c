@@ -16,8 +16,8 @@
 #include <string.h>
 
 /* A Deliver and its framing, or one payload. */
-#define REQUEST_BYTES_MAX  (DELIVER_BYTES_MAX + 65536)
-#define RESPONSE_BYTES_MAX 4194304
+#define REQUEST_BYTES_MAX (DELIVER_BYTES_MAX + 65536)
+#define ANSWER_BYTES_MAX  4194304
 
 /*
  * 1. targets[0 … count) are sorted by authority, without repeats; count ≤ options.target_count_max.
@@ -124,7 +124,7 @@ static int open_channel(const struct target_pool *pool, struct target *target)
     options.queue_max = pool->options.queue_max;
     options.concurrency_max = pool->options.concurrency_max;
     options.request_bytes_max = REQUEST_BYTES_MAX;
-    options.response_bytes_max = RESPONSE_BYTES_MAX;
+    options.response_bytes_max = ANSWER_BYTES_MAX;
     return rpc_channel_open(pool->options.loop, &options, &target->channel);
 }
 

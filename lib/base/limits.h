@@ -43,7 +43,10 @@
 #define PAYLOAD_BYTES_MAX        65536
 #define PAYLOAD_INLINE_BYTES_MAX 1024
 
-/* Items of one BatchCreate. */
+/* Largest answer of a target that is kept with a result. */
+#define RESPONSE_BYTES_MAX 65536
+
+/* Items of one BatchCreate or BatchCancel. */
 #define BATCH_ITEM_COUNT_MAX 10000
 
 /* Longest text of a receiver's error that is kept. */

@@ -254,6 +254,8 @@ int queue_check(struct queue *queue, char *errmsg, size_t errmsg_size)
         {"retry.failures_max", retry->failures_max, 1, QUEUE_FAILURES_MAX},
         {"retry.unknowns_max", retry->unknowns_max, 1, QUEUE_FAILURES_MAX},
         {"retry.age_max (ms)", retry->age_max_ms, 0, DELAY_MS_MAX},
+        {"result_memory (ms)", queue->result_memory_ms, 0, QUEUE_RESULT_MEMORY_MS_MAX},
+        {"expire_after (ms)", queue->expire_after_ms, 0, DELAY_MS_MAX},
     };
     struct target_address address;
     int err = check_name("namespace", queue->tenant, errmsg, errmsg_size);

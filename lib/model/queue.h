@@ -49,10 +49,17 @@ struct queue {
     span_ms key_memory_ms;             /* how long a key is held after its task has ended */
     uint32_t concurrency_max;          /* attempts in flight per broker */
     struct retry_policy retry;
+    span_ms result_memory_ms; /* how long results are kept; 0: not at all */
+    span_ms expire_after_ms;  /* a task expires this long after its first due time; 0: never */
+    bool is_paused;           /* no attempt starts … */
+    wall_ms paused_until_ms;  /* … before this; 0: until resumed */
+    bool is_draining;         /* takes no more tasks */
 };
 
 #define QUEUE_KEY_MEMORY_MS_DEFAULT  600000
 #define QUEUE_KEY_MEMORY_MS_MAX      INT64_C(31536000000)
+#define QUEUE_RESULT_MEMORY_MS_MAX   INT64_C(31536000000)
+#define QUEUE_PAUSE_MS_MAX           INT64_C(31536000000)
 #define QUEUE_CONCURRENCY_DEFAULT    1000
 #define QUEUE_CONCURRENCY_MAX        100000
 #define QUEUE_FAILURES_DEFAULT       10

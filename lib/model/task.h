@@ -45,6 +45,26 @@ struct task {
     uint32_t payload_len; /* bytes of the whole payload, also when payload is left out */
     struct slice payload; /* borrowed; empty if not read because above PAYLOAD_INLINE_BYTES_MAX */
     struct slice key;     /* borrowed; the caller's own name, empty if none */
+    struct slice tags;    /* borrowed; canonical text (lib/model/tags.h), empty if none */
+    wall_ms expire_ms;    /* no attempt starts after it; 0: never expires */
+};
+
+/* How a task has ended, where that is remembered. Numbers are stored: they never change. */
+enum task_end {
+    TASK_END_DONE = 1,
+    TASK_END_OBSOLETE = 2, /* its target no longer wanted it */
+    TASK_END_EXPIRED = 3,  /* its expire_ms had passed */
+    TASK_END_DEAD = 4      /* a dead letter */
+};
+
+/* A task that has ended. */
+struct ended_task {
+    struct task task; /* as it was; payload of a dead letter only */
+    enum task_end end;
+    wall_ms ended_ms;        /* by the database's clock */
+    wall_ms until_ms;        /* forgotten then; WALL_NEVER: a dead letter, kept until purged */
+    struct slice response;   /* borrowed; DONE: what the target answered */
+    struct slice error_text; /* borrowed; DEAD: why, any bytes */
 };
 
 /* Shard of a slot. shape: shard_count 1 … SHARD_COUNT_MAX. source: DESIGN 2 */
