@@ -169,7 +169,8 @@ static void cancel_done(struct shard *shard, const struct note *note, int result
 /* Keep a new payload if it is small, else note that it has to be read. */
 static void apply_payload(struct entry *entry, const struct call *call)
 {
-    struct block *old = entry_block(entry);
+    struct block **place = entry->flying ? &entry->body.flight->block : &entry->body.block;
+    struct block *old = *place;
     struct task task = {.payload = call->task.payload,
                         .payload_len = (uint32_t)call->task.payload.len,
                         .key = block_key(old),
@@ -187,12 +188,10 @@ static void apply_payload(struct entry *entry, const struct call *call)
     if (block == NULL) {
         old->has_payload = false;
         old->payload_len = task.payload_len;
-    } else if (entry->flying) {
-        mem_free(old);
-        entry->body.flight->block = block;
+        *place = block_shed(old);
     } else {
         mem_free(old);
-        entry->body.block = block;
+        *place = block;
     }
 }
 

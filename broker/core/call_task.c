@@ -55,6 +55,23 @@ static void fill_insert(struct shard *shard, const struct call *call, struct sto
     op->key_replaces = call->core_step == CALL_STEP_TAKE_KEY ? call->found : (struct task_id){0};
 }
 
+/* Have the payload at hand, however large: it is needed at once. */
+static bool take_payload(struct entry *entry, const struct call *call)
+{
+    struct block *block;
+
+    if (entry->body.block->has_payload) {
+        return true;
+    }
+    block = block_new(&call->task);
+    if (block == NULL) {
+        return false;
+    }
+    mem_free(entry->body.block);
+    entry->body.block = block;
+    return true;
+}
+
 /* The new task's entry, if it is due so soon that its claim goes along. NULL: it does not. */
 static struct entry *near_entry(struct shard *shard, const struct call *call)
 {
@@ -68,7 +85,7 @@ static struct entry *near_entry(struct shard *shard, const struct call *call)
         return NULL;
     }
     entry = entry_new(shard, &call->task);
-    if (entry != NULL && claim_prepare(shard, entry) == NULL) {
+    if (entry != NULL && (!take_payload(entry, call) || claim_prepare(shard, entry) == NULL)) {
         entry_free(shard, entry);
         entry = NULL;
     }

@@ -38,8 +38,7 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     struct flight *flight;
     wall_ms claim_ms = upper_ms(broker, shard->database);
 
-    if (!queue->is_known || queue->flights >= queue->queue.concurrency_max ||
-        claim_ms == WALL_NEVER) {
+    if (!queue_has_room(queue) || claim_ms == WALL_NEVER) {
         return NULL;
     }
     flight = flight_take(broker);
@@ -210,7 +209,7 @@ void claim_land(struct broker *broker, struct entry *entry, bool known)
     if (flight->is_outdated) {
         flight->block->has_payload = false;
     }
-    entry->body.block = flight->block;
+    entry->body.block = block_shed(flight->block);
     entry->flying = 0;
     flight->block = NULL;
     flight->entry = NULL;
@@ -238,7 +237,7 @@ enum claim_try claim_ask(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(broker, entry);
     struct flight *flight;
 
-    if (!queue->is_known || queue->flights >= queue->queue.concurrency_max ||
+    if (!queue_has_room(queue) ||
         !writer_has_room(&broker->databases[shard->database].writer, WRITER_CLAIM)) {
         return CLAIM_NO_ROOM;
     }
@@ -259,7 +258,7 @@ struct flight *claim_prepare(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(shard->broker, entry);
     struct flight *flight;
 
-    if (!list_is_empty(&queue->ready)) {
+    if (!list_is_empty(&queue->ready) || !list_is_empty(&queue->fetched)) {
         return NULL; // Others have waited longer.
     }
     flight = flight_new(shard, entry);

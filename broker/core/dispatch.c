@@ -47,6 +47,12 @@ void dispatch_ready(struct broker *broker, struct entry *entry)
     list_add(&entry_queue(broker, entry)->ready, &entry->ready);
 }
 
+void dispatch_fetched(struct broker *broker, struct entry *entry)
+{
+    REQUIRE(entry->state == ENTRY_READY);
+    list_add(&entry_queue(broker, entry)->fetched, &entry->ready);
+}
+
 /* Offer an attempt to the outbound. After a refusal the queue's others need not ask for a while. */
 static bool offer(struct broker *broker, const struct entry *entry)
 {
@@ -95,7 +101,8 @@ static void ripen(struct shard *shard, struct entry *entry)
         entry_free(shard, entry); // The next owner's.
         return;
     }
-    if (list_is_empty(&queue->ready) && claim_ask(shard, entry) == CLAIM_SENT) {
+    if (list_is_empty(&queue->ready) && list_is_empty(&queue->fetched) &&
+        claim_ask(shard, entry) == CLAIM_SENT) {
         return;
     }
     entry_move(entry, ENTRY_READY);
@@ -165,12 +172,12 @@ static void turn_wheels(struct broker *broker, uint32_t index)
     turn_wheel(broker, &database->waiting, time_add(now_ms, database->lead_ms));
 }
 
-/* Claim from the front of a queue's line while there is room. */
-static void serve(struct broker *broker, struct queue_state *queue)
+/* Claim from the front of a line while there is room. False: there is none left. */
+static bool serve_line(struct broker *broker, struct list *line)
 {
     struct list *link;
 
-    while (queue->is_known && (link = list_take_first(&queue->ready)) != NULL) {
+    while ((link = list_take_first(line)) != NULL) {
         struct entry *entry = CONTAINER_OF(link, struct entry, ready);
 
         wheel_node_init(&entry->node);
@@ -182,9 +189,17 @@ static void serve(struct broker *broker, struct queue_state *queue)
             break;
         case CLAIM_NO_ROOM:
             list_init(&entry->ready);
-            list_add_first(&queue->ready, &entry->ready);
-            return;
+            list_add_first(line, &entry->ready);
+            return false;
         }
+    }
+    return true;
+}
+
+static void serve(struct broker *broker, struct queue_state *queue)
+{
+    if (queue->is_known && serve_line(broker, &queue->fetched)) {
+        (void)serve_line(broker, &queue->ready);
     }
 }
 

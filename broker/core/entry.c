@@ -34,6 +34,18 @@ struct block *block_new(const struct task *task)
     return block;
 }
 
+struct block *block_shed(struct block *block)
+{
+    struct block *smaller;
+
+    if (block->has_payload && block->payload_len <= PAYLOAD_INLINE_BYTES_MAX) {
+        return block;
+    }
+    block->has_payload = false;
+    smaller = mem_resize(block, sizeof(*block) + block->key_len);
+    return smaller == NULL ? block : smaller;
+}
+
 struct slice block_key(const struct block *block)
 {
     return (struct slice){block->bytes, block->key_len};
@@ -60,8 +72,14 @@ struct queue_state *queue_state_get(struct broker *broker, uint32_t number)
     state->queue.id = number;
     state->index = (uint16_t)broker->queue_count;
     list_init(&state->ready);
+    list_init(&state->fetched);
     broker->queues[broker->queue_count++] = state;
     return state;
+}
+
+bool queue_has_room(const struct queue_state *queue)
+{
+    return queue->is_known && queue->flights + queue->fetching < queue->queue.concurrency_max;
 }
 
 struct entry *entry_new(struct shard *shard, const struct task *task)
@@ -69,12 +87,16 @@ struct entry *entry_new(struct shard *shard, const struct task *task)
     struct broker *broker = shard->broker;
     struct queue_state *queue = queue_state_get(broker, task->queue);
     struct entry *entry = queue == NULL ? NULL : pool_take(&broker->entries);
+    struct task small = *task;
 
     if (entry == NULL) {
         return NULL;
     }
+    if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {
+        small.payload = (struct slice){NULL, 0};
+    }
     wheel_node_init(&entry->node);
-    entry->body.block = block_new(task);
+    entry->body.block = block_new(&small);
     if (entry->body.block == NULL || map_put(&shard->entries, (uint64_t)task->id.seq, entry) != 0) {
         mem_free(entry->body.block);
         pool_give(&broker->entries, entry);

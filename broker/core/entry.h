@@ -11,7 +11,8 @@
 /*
  * Bring a task into memory in state VISITING.
  *
- * shape:  task.id.seq is not in memory yet; payload and key are copied.
+ * shape:  task.id.seq is not in memory yet; key and payload are copied, a large payload is not: it
+ *         is read with the claim.
  * errors: NULL when the pool is full or memory is short; nothing has changed then.
  */
 MUST_USE struct entry *entry_new(struct shard *shard, const struct task *task);
@@ -47,12 +48,20 @@ void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms);
 /* Take an entry out of the wheel, the ready list or the unsettled list, whichever holds it. */
 void entry_unlink(struct shard *shard, struct entry *entry);
 
-/* Copy of a task's key and payload. NULL when memory is short. Freed by mem_free. */
+/* Copy of a task's key, and of its payload if the task has it. NULL when memory is short. Freed by
+ * mem_free. */
 MUST_USE struct block *block_new(const struct task *task);
+
+/* A block without its payload, unless it has a small one: large ones are in memory only while an
+ * attempt needs them. ownership: block is taken, what is returned replaces it. */
+MUST_USE struct block *block_shed(struct block *block);
 
 /* Key and payload of a block, borrowed. The payload is empty if it is not in memory. */
 struct slice block_key(const struct block *block);
 struct slice block_payload(const struct block *block);
+
+/* Whether a queue allows one more attempt: those whose payload is being read count. */
+bool queue_has_room(const struct queue_state *queue);
 
 /* A queue by number, made unknown if it is new. NULL when memory is short. */
 struct queue_state *queue_state_get(struct broker *broker, uint32_t number);

@@ -11,38 +11,41 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
-/* The reply: give the entry its payload and its place in the line. */
-static void fetch_done(struct store_read *read)
+/* Give an entry its payload and its place in the line. block: taken; NULL if it was not read. */
+static void supply(struct shard *shard, struct entry *entry, struct block *block)
 {
-    struct call_read *fetch = read->owner;
-    struct shard *shard = fetch->shard;
-    struct broker *broker = shard->broker;
-    struct entry *entry = NULL;
-    struct block *block = NULL;
-    uint8_t fetches = fetch->fetches;
-
-    if (fetch->serial == shard->serial) {
-        entry = entry_find(shard, fetch->id.seq);
-    }
-    if (read->result == 0 && read->row_count == 1) {
-        block = block_new(&read->rows[0]);
-    }
-    pool_give(&broker->reads, fetch);
-    if (entry == NULL || (entry->flags & ENTRY_FETCHED) == 0 || entry->fetches != fetches) {
-        mem_free(block); // Cancelled, changed or dropped meanwhile.
-        return;
-    }
     entry->flags &= (unsigned)~ENTRY_FETCHED & 7U;
     if (block != NULL) {
         mem_free(entry->body.block);
         entry->body.block = block;
-        dispatch_ready(broker, entry);
+        dispatch_fetched(shard->broker, entry);
     } else {
         wheel_node_init(&entry->node);
         entry_move(entry, ENTRY_WAITING); // Not in a hot loop.
-        entry_wake_at(shard, entry, lower_ms(broker, shard->database) + WITHDRAWN_MS);
+        entry_wake_at(shard, entry, lower_ms(shard->broker, shard->database) + WITHDRAWN_MS);
     }
-    if (read->result == ERR_FENCED) {
+}
+
+static void fetch_done(struct store_read *read)
+{
+    struct call_read *fetch = read->owner;
+    struct shard *shard = fetch->shard;
+    bool is_fresh = fetch->serial == shard->serial;
+    struct entry *entry = is_fresh ? entry_find(shard, fetch->id.seq) : NULL;
+    bool is_fenced = read->result == ERR_FENCED;
+    struct block *block = NULL;
+
+    if (read->result == 0 && read->row_count == 1) {
+        block = block_new(&read->rows[0]);
+    }
+    if (entry != NULL && (entry->flags & ENTRY_FETCHED) != 0 && entry->fetches == fetch->fetches) {
+        supply(shard, entry, block);
+    } else {
+        mem_free(block); // Cancelled, changed or dropped meanwhile.
+    }
+    fetch->queue->fetching--;
+    pool_give(&shard->broker->reads, fetch);
+    if (is_fresh && is_fenced) {
         shard_fenced(shard);
     }
 }
@@ -58,6 +61,7 @@ int fetch_payload(struct shard *shard, struct entry *entry)
     }
     fetch->shard = shard;
     fetch->serial = shard->serial;
+    fetch->queue = entry_queue(broker, entry);
     fetch->fetches = ++entry->fetches;
     fetch->id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     fetch->read = (struct store_read){.kind = STORE_READ_TASKS,
@@ -74,5 +78,6 @@ int fetch_payload(struct shard *shard, struct entry *entry)
         return err;
     }
     entry->flags |= ENTRY_FETCHED;
+    fetch->queue->fetching++;
     return 0;
 }

@@ -149,11 +149,13 @@ struct flight {
 
 struct queue_state {
     struct queue queue;
-    bool is_known;      /* read from home; else only its number is known, and its tasks wait */
-    uint16_t index;     /* in broker.queues */
-    uint32_t flights;   /* claimed or running */
-    boot_us full_until; /* its target had no room: nothing is offered before */
-    struct list ready;  /* entries, first come first served */
+    bool is_known;       /* read from home; else only its number is known, and its tasks wait */
+    uint16_t index;      /* in broker.queues */
+    uint32_t flights;    /* claimed or running */
+    boot_us full_until;  /* its target had no room: nothing is offered before */
+    uint32_t fetching;   /* payloads being read; each will need the room of a flight */
+    struct list ready;   /* entries, first come first served */
+    struct list fetched; /* entries of that line whose payload was read: served before it */
 };
 
 /* A task that was cancelled here a short while ago. */
@@ -311,7 +313,8 @@ enum call_step {
 /* A read on behalf of one call. */
 struct call_read {
     struct store_read read;
-    struct call *call; /* NULL: a payload */
+    struct call *call;         /* NULL: a payload, or a row that is visited */
+    struct queue_state *queue; /* of a payload */
     struct shard *shard;
     struct task_id id;
     uint32_t serial;

@@ -9,21 +9,24 @@
 /* More calls than may wait for one commit. */
 #define MANY 9000U
 
-/* Replies to everything but writes, which hang. */
-static void turn_without_writes(struct rig *rig)
+/* One turn with replies to everything but one kind, which hangs. return: how many hang. */
+static size_t turn_without(struct rig *rig, enum store_mem_kind kind)
 {
-    for (size_t i = 0; i < store_mem_pending_count(rig->mem);) {
-        struct store_mem_request *request = store_mem_pending(rig->mem, i);
+    size_t hanging = 0;
+
+    while (hanging < store_mem_pending_count(rig->mem)) {
+        struct store_mem_request *request = store_mem_pending(rig->mem, hanging);
         struct store_mem_info info;
 
         store_mem_info(request, &info);
-        if (info.kind == STORE_MEM_WRITE) {
-            i++;
+        if (info.kind == kind) {
+            hanging++;
         } else {
             (void)store_mem_step(rig->mem, request);
         }
     }
     broker_tick(rig->broker, &rig->now);
+    return hanging;
 }
 
 Test(broker_room, calls_that_had_to_read_first_are_refused_when_there_is_no_room)
@@ -44,7 +47,7 @@ Test(broker_room, calls_that_had_to_read_first_are_refused_when_there_is_no_room
         calls[i].result = 1; // Not answered.
     }
     for (int i = 0; i < 20; i++) {
-        turn_without_writes(&rig);
+        (void)turn_without(&rig, STORE_MEM_WRITE);
     }
     rig_pass(&rig, 50);
     for (size_t i = 0; i < MANY; i++) {
@@ -56,4 +59,73 @@ Test(broker_room, calls_that_had_to_read_first_are_refused_when_there_is_no_room
     cr_assert_eq(rig_entries(&rig), 0);
     rig_close(&rig);
     mem_free(calls);
+}
+
+/* A queue of this concurrency, known to the core as number 1. */
+static void set_concurrency(struct rig *rig, uint32_t count)
+{
+    struct queue queue;
+
+    queue_init(&queue);
+    queue.id = 1;
+    queue.concurrency_max = count;
+    queue.retry.jitter_permille = 0;
+    broker_on_queues(rig->broker, &rig->now, &queue, 1, 2);
+}
+
+/* A payload that is read again with the claim. */
+static uint8_t large[PAYLOAD_BYTES_MAX];
+
+Test(broker_room, a_large_payload_is_in_memory_only_while_it_is_needed)
+{
+    static struct rig rig;
+    int64_t before;
+
+    rig_open(&rig);
+    before = mem_byte_count();
+    for (uint16_t i = 0; i < 20; i++) {
+        struct call call = rig_create(&rig, i, rig_time(&rig) + 2000);
+
+        call.task.payload = (struct slice){large, sizeof(large)};
+        rig_ask(&rig, &call);
+    }
+    // The memory store is in this process, too.
+    cr_assert_lt(mem_byte_count() - before, 30 * (int64_t)sizeof(large));
+    before = mem_byte_count();
+    rig_pass(&rig, 2010);
+    cr_assert_eq(rig.seen_count, 20);
+    for (size_t i = 0; i < 20; i++) {
+        cr_assert(slice_equal(rig.running[i]->payload, (struct slice){large, sizeof(large)}));
+        rig_end(&rig, i, OUTCOME_RETRY);
+    }
+    rig_pass(&rig, 5);
+    cr_assert_lt(mem_byte_count() - before, 10 * (int64_t)sizeof(large), "nor waiting to retry");
+    rig_close(&rig);
+}
+
+Test(broker_room, large_payloads_are_read_for_those_that_may_start_and_in_their_order)
+{
+    static struct rig rig;
+    struct call calls[12];
+
+    rig_open(&rig);
+    set_concurrency(&rig, 2);
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        calls[i] = rig_create(&rig, 0, rig_time(&rig) + 1000 + (wall_ms)i);
+        calls[i].task.payload = (struct slice){large, sizeof(large)};
+        rig_ask(&rig, &calls[i]);
+    }
+    for (int i = 0; i < 1100; i++) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        cr_assert_leq(turn_without(&rig, STORE_MEM_READ), 3, "two payloads and a check of epochs");
+    }
+    rig_pass(&rig, 10);
+    cr_assert_eq(rig.seen_count, 2);
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        cr_assert_gt(rig.seen_count, i);
+        cr_assert_eq(rig.seen[i].id.seq, calls[i].found.seq, "first come, first served");
+        rig_end(&rig, i, OUTCOME_DONE);
+        rig_pass(&rig, 10);
+    }
+    rig_close(&rig);
 }
