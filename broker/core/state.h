@@ -34,8 +34,9 @@
 /* Attempts claimed or running at once. */
 #define FLIGHTS_MAX 131072U
 
-/* Claim rows of ours with a live member: one per commit, and attempts end within their deadline. */
-#define GROUPS_MAX 65536U
+/* Claim rows of ours with a live member, and those being written: never more than attempts, which
+ * may run for a day; without one to be had no outcome could be written either. */
+#define GROUPS_MAX (FLIGHTS_MAX + DATABASE_COUNT_MAX)
 
 /* Claim rows that one batch drops. */
 #define DROPS_MAX 256U

@@ -406,8 +406,11 @@ void writer_step(struct writer *writer)
         fill_batch(writer);
     }
     writer->is_sweep_due = broker->now.boot >= writer->sweep_at && broker->is_session;
-    if ((writer->count == 0 && writer->drop_count < DROPS_MAX / 2 && !writer->is_sweep_due) ||
-        !prepare_group(writer)) {
+    if (writer->count == 0 && writer->drop_count < DROPS_MAX / 2 && !writer->is_sweep_due) {
+        return;
+    }
+    if (!prepare_group(writer)) {
+        writer->retry_at = broker->now.boot + RETRY_US; // Short of memory.
         return;
     }
     if (writer->is_sweep_due) {
