@@ -2,7 +2,7 @@
  *
  * The one door to storage. Everything that changes a shard passes through store_write(): a batch of
  * operations, each with its shard and epoch, committed as a whole. Implementations: memory (the
- * oracle), PostgreSQL. tests/contract/store_contract.h runs one suite on all of them.
+ * oracle), PostgreSQL, SQLite. tests/contract/store_contract.h runs one suite on all of them.
  *
  * Contract of every request (pinned by the contract suite):
  * 1. A non-zero return means refused; the callback will not run.

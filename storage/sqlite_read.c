@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads: the check of the epoch and the rows in one transaction, copied for the loop.
+ */
+#include "storage/sqlite_job.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+
+/* Take the row that a statement stands on. Columns as ROW in sqlite_stmt.c, then the payload. */
+static int take_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+{
+    struct task *row = sqlite_lent_add(lent, sizeof(*row));
+    int err;
+
+    if (row == NULL) {
+        return ERR_UNAVAILABLE;
+    }
+    row->id =
+        (struct task_id){.seq = sqlite_column(stmt, 0), .slot = (uint16_t)sqlite_column(stmt, 1)};
+    row->queue = (uint32_t)sqlite_column(stmt, 2);
+    row->attempt = (uint32_t)sqlite_column(stmt, 3);
+    row->failures = (uint32_t)sqlite_column(stmt, 4);
+    row->unknowns = (uint32_t)sqlite_column(stmt, 5);
+    row->due_ms = sqlite_column(stmt, 6);
+    row->created_ms = sqlite_column(stmt, 7);
+    row->payload_len = (uint32_t)sqlite_column(stmt, 11);
+    err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 9), &row->key);
+    return err != 0 ? err : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 12), &row->payload);
+}
+
+/* All rows of a statement. */
+static int take_rows(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+{
+    enum sqlite_step step;
+
+    while ((step = sqlite_db_step(db, stmt)) == SQLITE_STEP_ROW) {
+        int err = take_row(stmt, lent);
+
+        if (err != 0) {
+            return err;
+        }
+    }
+    return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+}
+
+static int read_slice(struct sqlite_db *db, const struct store_read *read, struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_SLICE);
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    sqlite_bind_int(stmt, 2, read->after_bucket);
+    sqlite_bind_int(stmt, 3, read->after_seq);
+    sqlite_bind_int(stmt, 4, read->to_bucket);
+    sqlite_bind_int(stmt, 5, read->limit);
+    sqlite_bind_int(stmt, 6, PAYLOAD_INLINE_BYTES_MAX);
+    return take_rows(db, stmt, lent);
+}
+
+static int read_task(struct sqlite_db *db, uint32_t shard, struct task_id id,
+                     struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_TASK);
+
+    sqlite_bind_int(stmt, 1, shard);
+    sqlite_bind_int(stmt, 2, id.seq);
+    sqlite_bind_int(stmt, 3, id.slot);
+    return take_rows(db, stmt, lent);
+}
+
+static int read_tasks(struct sqlite_db *db, const struct store_read *read, struct sqlite_lent *lent)
+{
+    int err = 0;
+
+    for (size_t i = 0; err == 0 && i < read->id_count; i++) {
+        err = read_task(db, read->shard, read->ids[i], lent);
+    }
+    return err;
+}
+
+static int read_claims(struct sqlite_db *db, const struct store_read *read,
+                       struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_CLAIMS);
+    enum sqlite_step step;
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    while ((step = sqlite_db_step(db, stmt)) == SQLITE_STEP_ROW) {
+        struct claim *claim = sqlite_lent_add(lent, sizeof(*claim));
+
+        if (claim == NULL) {
+            return ERR_UNAVAILABLE;
+        }
+        *claim = (struct claim){
+            .row = {.writer = sqlite_column(stmt, 0), .seq = sqlite_column(stmt, 1)},
+            .id = {.seq = sqlite_column(stmt, 2), .slot = (uint16_t)sqlite_column(stmt, 3)},
+            .attempt = (uint32_t)sqlite_column(stmt, 4),
+            .deadline_ms = sqlite_column(stmt, 5),
+        };
+    }
+    return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+}
+
+static int read_key(struct sqlite_db *db, struct store_read *read, struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_KEY_FIND);
+    struct task_id holder = {0};
+    bool is_past = false;
+    enum sqlite_step step;
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    sqlite_bind_int(stmt, 2, read->queue);
+    sqlite_bind_bytes(stmt, 3, read->key);
+    step = sqlite_db_step(db, stmt);
+    if (step == SQLITE_STEP_ROW) {
+        holder = (struct task_id){.seq = sqlite_column(stmt, 0),
+                                  .slot = (uint16_t)sqlite_column(stmt, 1)};
+        is_past = !sqlite_column_is_null(stmt, 2) && sqlite_column(stmt, 2) <= read->now_ms;
+        step = sqlite_db_step(db, stmt);
+    }
+    if (step == SQLITE_STEP_FAILED) {
+        return ERR_UNAVAILABLE;
+    }
+    if (holder.seq == 0 || is_past) {
+        return 0;
+    }
+    read->existing = holder;
+    return read_task(db, read->shard, holder, lent);
+}
+
+static int read_epochs(struct sqlite_db *db, const struct store_read *read)
+{
+    int err = 0;
+
+    for (size_t i = 0; err == 0 && i < read->check_count; i++) {
+        struct epoch_check *check = &read->checks[i];
+
+        check->ours = false;
+        err = check->shard < db->shard_count
+                  ? sqlite_db_is_ours(db, check->shard, check->epoch, &check->ours)
+                  : 0;
+    }
+    return err;
+}
+
+static int read_data(struct sqlite_db *db, struct store_read *read, struct sqlite_lent *lent)
+{
+    bool ours = false;
+    int err;
+
+    if (read->kind == STORE_READ_EPOCHS) {
+        return read_epochs(db, read);
+    }
+    err = sqlite_db_is_ours(db, read->shard, read->epoch, &ours);
+    if (err != 0 || !ours) {
+        return err != 0 ? err : ERR_FENCED;
+    }
+    switch (read->kind) {
+    case STORE_READ_CLAIMS:
+        return read_claims(db, read, lent);
+    case STORE_READ_SLICE:
+        return read_slice(db, read, lent);
+    case STORE_READ_TASKS:
+        return read_tasks(db, read, lent);
+    case STORE_READ_KEY:
+        return read_key(db, read, lent);
+    case STORE_READ_EPOCHS:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static int run(struct sqlite_db *db, struct sqlite_job *job)
+{
+    struct store_read *read = job->subject.read;
+    int err;
+
+    read->existing = (struct task_id){0};
+    err = sqlite_db_run(db, sqlite_db_stmt(db, SQLITE_STMT_READ_BEGIN), NULL);
+    if (err == 0) {
+        err = read_data(db, read, &job->lent);
+    }
+    sqlite_db_rollback(db);
+    return err;
+}
+
+static void answer(struct sqlite_job *job)
+{
+    struct store_read *read = job->subject.read;
+    bool has_rows = job->result == 0 && read->kind != STORE_READ_CLAIMS;
+    bool has_claims = job->result == 0 && read->kind == STORE_READ_CLAIMS;
+
+    read->result = job->result;
+    read->rows = has_rows ? job->lent.items : NULL;
+    read->row_count = has_rows ? job->lent.count : 0;
+    read->claims = has_claims ? job->lent.items : NULL;
+    read->claim_count = has_claims ? job->lent.count : 0;
+    read->cb(read);
+}
+
+const struct sqlite_job_type sqlite_read_type = {.run = run, .answer = answer};
