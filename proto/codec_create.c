@@ -5,7 +5,6 @@
 #include "proto/codec_task.h"
 
 #include "lib/base/check.h"
-#include "lib/base/utf8.h"
 #include "proto/message.h"
 #include "proto/values.h"
 
@@ -87,16 +86,49 @@ static int read_latest(const create_msg *message, struct place place, struct cre
     return err;
 }
 
+static int read_expire(const create_msg *message, struct place place, struct create_request *out)
+{
+    int err;
+
+    if (message->expire_time == NULL) {
+        return 0;
+    }
+    place.field = "expire_time";
+    err = read_due(message->expire_time, place, &out->expire_ms);
+    if (err != 0) {
+        return err;
+    }
+    out->expire_ms = time_max(out->expire_ms, 1); // 0 would mean never
+    if (out->when.kind == WHEN_DUE && out->expire_ms < out->when.due_ms) {
+        return refuse_value(&place, "TIME_OUT_OF_RANGE",
+                            "is before due_time, so the task would never run; choose a later one");
+    }
+    return 0;
+}
+
+static int read_extras(const create_msg *message, struct arena *arena, struct place place,
+                       struct create_request *out)
+{
+    int err = read_expire(message, place, out);
+
+    if (err == 0) {
+        place.field = "tags";
+        err =
+            read_tags((tag_entry *const *)message->tags, message->n_tags, arena, place, &out->tags);
+    }
+    return err;
+}
+
 /* A task to make; names that it leaves out are those of its batch. */
-static int read_create_msg(const create_msg *message, const char *tenant, const char *queue,
-                           struct place place, struct create_request *out)
+static int read_create_msg(const create_msg *message, const struct queue_name *batch,
+                           struct arena *arena, struct place place, struct create_request *out)
 {
     struct create_request request = {.when = {.kind = WHEN_NONE}};
     int err;
 
     place.field = "queue";
-    err = read_queue_name(message->namespace_[0] == '\0' ? tenant : message->namespace_,
-                          message->queue[0] == '\0' ? queue : message->queue, false, place,
+    err = read_queue_name(message->namespace_[0] == '\0' ? batch->tenant : message->namespace_,
+                          message->queue[0] == '\0' ? batch->name : message->queue, false, place,
                           &request.queue);
     if (err == 0) {
         err = read_create_when(message, place, &request.when);
@@ -116,6 +148,9 @@ static int read_create_msg(const create_msg *message, const char *tenant, const 
         err = read_latest(message, place, &request);
     }
     if (err == 0) {
+        err = read_extras(message, arena, place, &request);
+    }
+    if (err == 0) {
         *out = request;
     }
     return err;
@@ -131,7 +166,7 @@ int codec_read_create(struct slice bytes, struct arena *arena, struct create_req
     if (err != 0) {
         return err;
     }
-    return read_create_msg((const create_msg *)(void *)message, "", "",
+    return read_create_msg((const create_msg *)(void *)message, &(struct queue_name){"", ""}, arena,
                            (struct place){.prefix = "", .fault = fault}, out);
 }
 
@@ -141,6 +176,8 @@ struct create_wire {
     Google__Protobuf__Timestamp due;
     Google__Protobuf__Duration delay;
     Google__Protobuf__Timestamp latest;
+    Google__Protobuf__Timestamp expire;
+    struct tags_wire tags;
 };
 
 static void init_create(struct create_wire *wire, const struct create_request *request)
@@ -164,6 +201,13 @@ static void init_create(struct create_wire *wire, const struct create_request *r
     if (request->latest_ms != 0) {
         message->latest_time = write_time(request->latest_ms, &wire->latest);
     }
+    if (request->expire_ms != 0) {
+        message->expire_time = write_time(request->expire_ms, &wire->expire);
+    }
+    write_tags(request->tags, &foliot__v1__create_task_request__tags_entry__descriptor,
+               &wire->tags);
+    message->n_tags = wire->tags.count;
+    message->tags = (Foliot__V1__CreateTaskRequest__TagsEntry **)(void *)wire->tags.list;
 }
 
 /* Keys are slices, generated structs want a NUL behind them. */
@@ -253,16 +297,6 @@ int codec_read_batch(struct slice bytes, struct arena *arena, struct create_batc
     return 0;
 }
 
-/* Put the path of the item before the field that a fault names. */
-static void prefix_field(struct fault *fault, size_t index)
-{
-    char field[FAULT_FIELD_BYTES];
-
-    (void)snprintf(field, sizeof(field), "items[%zu]%s%.60s", index,
-                   fault->field[0] == '\0' ? "" : ".", fault->field);
-    memcpy(fault->field, field, sizeof(field));
-}
-
 int codec_read_batch_item(const struct create_batch *batch, size_t index,
                           struct create_request *out, struct fault *fault)
 {
@@ -276,42 +310,14 @@ int codec_read_batch_item(const struct create_batch *batch, size_t index,
     err = message_read(&foliot__v1__create_task_request__descriptor, item, batch->arena, &message,
                        fault);
     if (err == 0) {
-        err = read_create_msg((const create_msg *)(void *)message, closed->namespace_,
-                              closed->queue, (struct place){.prefix = "", .fault = fault}, out);
+        err = read_create_msg((const create_msg *)(void *)message,
+                              &(struct queue_name){closed->namespace_, closed->queue}, batch->arena,
+                              (struct place){.prefix = "", .fault = fault}, out);
     }
     if (err != 0) {
-        prefix_field(fault, index);
+        prefix_item_field(fault, index);
     }
     return err;
-}
-
-/* Cut at ITEM_MESSAGE_BYTES_MAX, at a character border. */
-static void cut_message(const char *message, char *cut)
-{
-    size_t len = strlen(message);
-
-    if (len > ITEM_MESSAGE_BYTES_MAX) {
-        len = utf8_cut((const uint8_t *)message, ITEM_MESSAGE_BYTES_MAX);
-    }
-    memcpy(cut, message, len);
-    cut[len] = '\0';
-}
-
-static int write_item_error(const struct fault *fault, struct buf *out)
-{
-    Foliot__V1__CreateTaskResult result;
-    Foliot__V1__ItemError error;
-    char message[ITEM_MESSAGE_BYTES_MAX + 1];
-
-    cut_message(fault->message, message);
-    foliot__v1__item_error__init(&error);
-    error.code = (int32_t)fault->status;
-    error.reason = wire_text(fault->reason);
-    error.message = message;
-    error.field = wire_text(fault->field);
-    foliot__v1__create_task_result__init(&result);
-    result.error = &error;
-    return message_write_element(BATCH_RESULTS_NUMBER, &result.base, out);
 }
 
 int codec_write_batch_result(const struct create_reply *reply, const struct fault *fault,
@@ -319,16 +325,18 @@ int codec_write_batch_result(const struct create_reply *reply, const struct faul
 {
     Foliot__V1__CreateTaskResult result;
     Google__Protobuf__Timestamp due;
+    struct item_error_wire error;
     char id[TASK_ID_TEXT_LEN + 1];
 
-    if (fault != NULL) {
-        return write_item_error(fault, out);
-    }
-    task_id_format(reply->id, id);
     foliot__v1__create_task_result__init(&result);
-    result.id = id;
-    result.created = reply->created;
-    result.due_time = write_time(reply->due_ms, &due);
+    if (fault != NULL) {
+        result.error = init_item_error(&error, fault);
+    } else {
+        task_id_format(reply->id, id);
+        result.id = id;
+        result.created = reply->created;
+        result.due_time = write_time(reply->due_ms, &due);
+    }
     return message_write_element(BATCH_RESULTS_NUMBER, &result.base, out);
 }
 
@@ -360,12 +368,7 @@ int codec_read_batch_result(const struct create_results *results, size_t index,
     result = message->results[index];
     *failed = result->error != NULL;
     if (result->error != NULL) {
-        int code = result->error->code;
-
-        fault_set(fault,
-                  code > RPC_OK && code <= RPC_UNAUTHENTICATED ? (enum rpc_status)code
-                                                               : RPC_UNKNOWN,
-                  result->error->reason, result->error->field, "%s", result->error->message);
+        read_item_error(result->error, fault);
         return 0;
     }
     (void)snprintf(prefix, sizeof(prefix), "results[%zu].", index);

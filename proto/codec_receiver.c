@@ -28,6 +28,8 @@ int codec_write_delivery(const struct delivery *delivery, struct buf *out)
     Google__Protobuf__Timestamp due;
     Google__Protobuf__Timestamp deadline;
     char id[TASK_ID_TEXT_LEN + 1];
+    Google__Protobuf__Timestamp expire;
+    struct tags_wire tags;
     char key[KEY_BYTES_MAX + 1];
 
     REQUIRE(delivery->key.len <= KEY_BYTES_MAX);
@@ -45,6 +47,12 @@ int codec_write_delivery(const struct delivery *delivery, struct buf *out)
     message.deadline = write_time(delivery->deadline_ms, &deadline);
     message.attempt = delivery->attempt;
     message.payload = wire_bytes(delivery->payload);
+    if (delivery->expire_ms != 0) {
+        message.expire_time = write_time(delivery->expire_ms, &expire);
+    }
+    write_tags(delivery->tags, &foliot__v1__attempt__tags_entry__descriptor, &tags);
+    message.n_tags = tags.count;
+    message.tags = (Foliot__V1__Attempt__TagsEntry **)(void *)tags.list;
     if (delivery->traceparent != NULL) {
         message.traceparent = wire_text(delivery->traceparent);
     }
@@ -67,6 +75,7 @@ int codec_read_deliver(struct slice bytes, struct arena *arena, struct delivery_
     request = (const Foliot__V1__DeliverRequest *)(void *)message;
     out->count = request->n_attempts;
     out->message = request;
+    out->arena = arena;
     return 0;
 }
 
@@ -77,6 +86,7 @@ int codec_read_delivery(const struct delivery_batch *batch, size_t index, struct
     const Foliot__V1__Attempt *attempt;
     char prefix[PREFIX_BYTES];
     struct place place = {prefix, "task_id", fault};
+    wall_ms expire_ms;
     int err;
 
     REQUIRE(index < batch->count);
@@ -91,6 +101,9 @@ int codec_read_delivery(const struct delivery_batch *batch, size_t index, struct
         place.field = "key";
         err = read_key(attempt->key, place, &out->key);
     }
+    expire_ms = read_reply_time(attempt->expire_time);
+    out->expire_ms = expire_ms == WALL_NEVER ? 0 : expire_ms;
+    out->tags = read_reply_tags((tag_entry *const *)attempt->tags, attempt->n_tags, batch->arena);
     out->due_ms = read_reply_time(attempt->due_time);
     out->deadline_ms = read_reply_time(attempt->deadline);
     out->attempt = attempt->attempt;
@@ -115,6 +128,7 @@ int codec_write_delivery_result(const struct delivery_result *result, struct buf
         error[result->error.len] = '\0';
         message.error = error;
     }
+    message.response = wire_bytes(result->response);
     if (result->wait.kind == WHEN_DUE) {
         message.wait_case = FOLIOT__V1__ATTEMPT_RESULT__WAIT_NOT_BEFORE;
         message.not_before = write_time(result->wait.due_ms, &not_before);
@@ -185,6 +199,7 @@ void codec_read_delivery_result(const struct delivery_results *results, size_t i
     result = reply->results[index];
     outcome = (int)result->outcome;
     out->error = cut_error(result->error);
+    out->response = (struct slice){result->response.data, result->response.len};
     read_wait(result, &out->wait);
     if (outcome < DELIVERY_DONE || outcome > DELIVERY_OBSOLETE) {
         outcome = DELIVERY_RETRY;

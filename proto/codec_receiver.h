@@ -19,6 +19,8 @@ struct delivery {
     wall_ms deadline_ms;
     uint32_t attempt;
     struct slice payload;
+    struct slice tags;       /* canonical text */
+    wall_ms expire_ms;       /* 0: never */
     const char *traceparent; /* "": none; NULL is written as none */
     const char *tracestate;  /* the same */
 };
@@ -30,6 +32,7 @@ MUST_USE int codec_write_delivery(const struct delivery *delivery, struct buf *o
 struct delivery_batch {
     size_t count;
     const void *message; /* private */
+    struct arena *arena; /* private */
 };
 
 MUST_USE int codec_read_deliver(struct slice bytes, struct arena *arena, struct delivery_batch *out,
@@ -49,8 +52,9 @@ enum delivery_outcome {
 
 struct delivery_result {
     enum delivery_outcome outcome;
-    struct slice error; /* UTF-8, ≤ ERROR_TEXT_BYTES_MAX */
-    struct when wait;   /* DELIVERY_RETRY: not before; WHEN_NONE: nothing was said */
+    struct slice error;    /* UTF-8, ≤ ERROR_TEXT_BYTES_MAX */
+    struct when wait;      /* DELIVERY_RETRY: not before; WHEN_NONE: nothing was said */
+    struct slice response; /* DELIVERY_DONE: of any length, as the receiver sent it */
 };
 
 /* Append one result to a Deliver response; a response is its results, in order. */

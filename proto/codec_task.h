@@ -18,6 +18,8 @@ struct create_request {
     struct slice key; /* empty: none */
     enum key_policy key_policy;
     wall_ms latest_ms; /* KEY_REPLACE: not due later than this; 0: no bound */
+    wall_ms expire_ms; /* 0: as the queue says */
+    struct slice tags; /* canonical text */
 };
 
 struct create_reply {
@@ -88,9 +90,9 @@ MUST_USE int codec_read_batch_reply(struct slice bytes, struct arena *arena,
 MUST_USE int codec_read_batch_result(const struct create_results *results, size_t index,
                                      struct create_reply *out, bool *failed, struct fault *fault);
 
-/* ---- Get, Cancel ---- */
+/* ---- Get, Cancel, RunNow, Explain ---- */
 
-/* Request of Get and of Cancel: they look alike on the wire. */
+/* Request of all four: they look alike on the wire. */
 MUST_USE int codec_read_task_name(struct slice bytes, struct arena *arena, struct task_name *out,
                                   struct fault *fault);
 MUST_USE int codec_write_task_name(const struct task_name *name, struct buf *out);
@@ -100,7 +102,11 @@ enum task_view_state {
     TASK_VIEW_WAITING = 1,
     TASK_VIEW_READY,
     TASK_VIEW_RUNNING,
-    TASK_VIEW_RETRYING
+    TASK_VIEW_RETRYING,
+    TASK_VIEW_DONE, /* this and the rest have ended */
+    TASK_VIEW_OBSOLETE,
+    TASK_VIEW_DEAD,
+    TASK_VIEW_EXPIRED
 };
 
 struct task_view {
@@ -113,6 +119,13 @@ struct task_view {
     enum task_view_state state;
     uint32_t attempt; /* highest issued */
     uint32_t failures;
+    struct slice tags; /* canonical text */
+    wall_ms expire_ms; /* 0: never */
+    /* of a task that has ended */
+    wall_ms ended_ms;
+    wall_ms forget_ms;     /* WALL_NEVER: not by itself */
+    struct slice response; /* DONE */
+    struct slice error;    /* DEAD: any bytes of at most ERROR_TEXT_BYTES_MAX when written */
 };
 
 MUST_USE int codec_read_get_reply(struct slice bytes, struct arena *arena, struct task_view *out,
@@ -156,6 +169,7 @@ struct update_reply {
 MUST_USE int codec_read_update(struct slice bytes, struct arena *arena, struct update_request *out,
                                struct fault *fault);
 MUST_USE int codec_write_update(const struct update_request *request, struct buf *out);
+/* Response of Update and of RunNow: they look alike on the wire. */
 MUST_USE int codec_read_update_reply(struct slice bytes, struct arena *arena,
                                      struct update_reply *out, struct fault *fault);
 MUST_USE int codec_write_update_reply(const struct update_reply *reply, struct buf *out);

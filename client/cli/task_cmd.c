@@ -317,6 +317,14 @@ static const char *state_name(enum task_view_state state)
         return "RUNNING";
     case TASK_VIEW_RETRYING:
         return "RETRYING";
+    case TASK_VIEW_DONE:
+        return "DONE";
+    case TASK_VIEW_OBSOLETE:
+        return "OBSOLETE";
+    case TASK_VIEW_DEAD:
+        return "DEAD";
+    case TASK_VIEW_EXPIRED:
+        return "EXPIRED";
     }
     return "UNSPECIFIED";
 }

@@ -122,11 +122,16 @@ int tags_write(struct tag *tags, size_t count, char *out, size_t *len, char *err
 
 bool tags_next(struct slice text, size_t *at, struct tag *out)
 {
-    const uint8_t *start = text.data + *at;
-    size_t left = text.len - *at;
-    const uint8_t *end = left == 0 ? NULL : memchr(start, '\n', left);
-    const uint8_t *sign = end == NULL ? NULL : memchr(start, '=', (size_t)(end - start));
+    const uint8_t *start;
+    const uint8_t *end;
+    const uint8_t *sign;
 
+    if (*at >= text.len) {
+        return false;
+    }
+    start = text.data + *at;
+    end = memchr(start, '\n', text.len - *at);
+    sign = end == NULL ? NULL : memchr(start, '=', (size_t)(end - start));
     if (sign == NULL) {
         return false;
     }

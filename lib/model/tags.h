@@ -23,7 +23,7 @@
 #define TAG_VALUE_BYTES_MAX 255
 
 /* The canonical text of all of them. */
-#define TAGS_BYTES_MAX (TAG_COUNT_MAX * (TAG_NAME_BYTES_MAX + TAG_VALUE_BYTES_MAX + 2))
+#define TAGS_BYTES_MAX ((size_t)TAG_COUNT_MAX * (TAG_NAME_BYTES_MAX + TAG_VALUE_BYTES_MAX + 2))
 
 /* One of them; borrowed. */
 struct tag {

@@ -6,8 +6,9 @@
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "proto/codec_cluster.h"
+#include "proto/codec_dead.h"
 #include "proto/codec_peer.h"
-#include "proto/codec_queue.h"
+#include "proto/codec_queue_life.h"
 #include "proto/codec_receiver.h"
 #include "proto/message.h"
 
@@ -29,12 +30,19 @@ static void try_queue(struct slice bytes, struct arena *arena)
 static void try_queue_requests(struct slice bytes, struct arena *arena)
 {
     struct queue_list_request list;
+    struct queue_delete_request drop;
+    struct pause_request pause;
     struct queue_name name;
     struct fault fault;
 
     if (codec_read_queue_list(bytes, arena, &list, &fault) == 0) {
         REQUIRE(list.page_size >= 1 && list.page_size <= QUEUE_PAGE_COUNT_MAX);
     }
+    if (codec_read_pause(bytes, arena, &pause, &fault) == 0) {
+        REQUIRE(pause.end.kind != WHEN_DELAY || pause.end.delay_ms <= QUEUE_PAUSE_MS_MAX);
+        REQUIRE(pause.end.kind != WHEN_DUE || pause.end.due_ms > 0);
+    }
+    (void)!codec_read_queue_delete(bytes, arena, &drop, &fault);
     if (codec_read_queue_name(bytes, arena, &name, &fault) == 0) {
         REQUIRE(name.name[0] != '\0' && strlen(name.name) <= NAME_BYTES_MAX);
     }
@@ -44,9 +52,12 @@ static void try_queue_replies(struct slice bytes, struct arena *arena)
 {
     struct queue_list_reply list;
     struct queue_reply reply;
+    struct queue_stats stats;
     struct queue queue;
     struct fault fault;
 
+    (void)!codec_read_stats_reply(bytes, arena, &queue, &stats, &fault);
+    (void)!codec_read_queue_delete_reply(bytes, arena, &reply, &fault);
     (void)!codec_read_queue_reply(bytes, arena, &reply, &fault);
     if (codec_read_queue_list_reply(bytes, arena, &list, &fault) == 0) {
         for (size_t i = 0; i < list.count; i++) {
@@ -86,6 +97,54 @@ static void try_deliver_reply(struct slice bytes, struct arena *arena)
             REQUIRE(result.error.len <= ERROR_TEXT_BYTES_MAX && text_is_clean(result.error));
         }
     }
+}
+
+static void require_dead(const struct dead_request *request)
+{
+    REQUIRE(request->id_count <= DEAD_CALL_COUNT_MAX && request->rate_millis >= 0);
+    REQUIRE(request->count_max >= 1 && request->count_max <= LIST_PAGE_COUNT_MAX);
+    REQUIRE(request->error_contains.len <= DEAD_FILTER_BYTES_MAX);
+    REQUIRE(request->mark.shard < SHARD_COUNT_MAX && request->mark.seq >= 0);
+}
+
+static void try_dead(struct slice bytes, struct arena *arena)
+{
+    struct dead_request request;
+    struct fault fault;
+
+    if (codec_read_dead_list(bytes, arena, &request, &fault) == 0) {
+        require_dead(&request);
+    }
+    if (codec_read_dead_redrive(bytes, arena, &request, &fault) == 0) {
+        require_dead(&request);
+    }
+    if (codec_read_dead_purge(bytes, arena, &request, &fault) == 0) {
+        require_dead(&request);
+    }
+    (void)!codec_read_dead_group(bytes, arena, &request, &fault);
+}
+
+static void try_dead_replies(struct slice bytes, struct arena *arena)
+{
+    struct dead_groups groups;
+    struct list_reply list;
+    struct dead_done done;
+    struct task_view view;
+    struct dead_group group;
+    struct fault fault;
+
+    if (codec_read_dead_reply(bytes, arena, &list, &fault) == 0) {
+        for (size_t i = 0; i < list.count; i++) {
+            (void)!codec_read_dead_item(&list, i, &view, &fault);
+        }
+    }
+    if (codec_read_dead_groups(bytes, arena, &groups, &fault) == 0) {
+        for (size_t i = 0; i < groups.count; i++) {
+            (void)!codec_read_dead_group_item(&groups, i, &group, &fault);
+        }
+    }
+    (void)!codec_read_redrive_reply(bytes, arena, &done, &fault);
+    (void)!codec_read_purge_reply(bytes, arena, &done, &fault);
 }
 
 static void try_topology(struct slice bytes, struct arena *arena)
@@ -130,8 +189,8 @@ static void try_details(struct slice bytes, struct arena *arena UNUSED)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const tries[])(struct slice, struct arena *) = {
-        try_queue,         try_queue_requests, try_queue_replies, try_deliver,
-        try_deliver_reply, try_topology,       try_details,       try_report,
+        try_queue,    try_queue_requests, try_queue_replies, try_deliver, try_deliver_reply,
+        try_topology, try_details,        try_report,        try_dead,    try_dead_replies,
     };
     int64_t blocks = mem_block_count();
     struct arena arena;

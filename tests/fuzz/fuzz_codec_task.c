@@ -6,7 +6,8 @@
  */
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
-#include "proto/codec_task.h"
+#include "lib/model/tags.h"
+#include "proto/codec_list.h"
 #include "proto/message.h"
 
 #include <string.h>
@@ -27,6 +28,20 @@ static void require_when(const struct when *when)
     REQUIRE(when->kind != WHEN_DELAY || (when->delay_ms >= 0 && when->delay_ms <= DELAY_MS_MAX));
 }
 
+static void require_tags(struct slice text)
+{
+    struct tag tag;
+    size_t count = 0;
+    size_t at = 0;
+
+    while (tags_next(text, &at, &tag)) {
+        REQUIRE(tag.name.len >= 1 && tag.name.len <= TAG_NAME_BYTES_MAX);
+        REQUIRE(tag.value.len <= TAG_VALUE_BYTES_MAX && text_is_clean(tag.value));
+        count++;
+    }
+    REQUIRE(at == text.len && count <= TAG_COUNT_MAX);
+}
+
 static void require_create(const struct create_request *request)
 {
     require_when(&request->when);
@@ -36,6 +51,8 @@ static void require_create(const struct create_request *request)
     REQUIRE(text_is_clean(request->key));
     REQUIRE(request->key_policy >= KEY_KEEP && request->key_policy <= KEY_REPLACE);
     REQUIRE(request->latest_ms >= 0 && request->latest_ms <= DUE_WALL_MS_MAX);
+    REQUIRE(request->expire_ms >= 0 && request->expire_ms <= DUE_WALL_MS_MAX);
+    require_tags(request->tags);
 }
 
 static void try_create(struct slice bytes, struct arena *arena)
@@ -56,6 +73,7 @@ static void try_create(struct slice bytes, struct arena *arena)
     arena_allow(arena, RPC_MESSAGE_BYTES_MAX);
     REQUIRE(codec_read_create(buf_slice(&out), arena, &second, &fault) == 0);
     REQUIRE(slice_equal(first.key, second.key) && slice_equal(first.payload, second.payload));
+    REQUIRE(slice_equal(first.tags, second.tags) && first.expire_ms == second.expire_ms);
     REQUIRE(first.when.kind == second.when.kind && first.latest_ms == second.latest_ms);
     REQUIRE(strcmp(first.queue.name, second.queue.name) == 0);
     buf_fini(&out);
@@ -82,6 +100,65 @@ static void try_batch(struct slice bytes, struct arena *arena)
             require_create(&item);
         }
     }
+}
+
+static void try_cancel_batch(struct slice bytes, struct arena *arena)
+{
+    struct create_batch batch;
+    struct task_name item;
+    struct fault fault;
+
+    if (codec_read_batch(bytes, arena, &batch, &fault) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < batch.count; i++) {
+        int err = codec_read_cancel_item(&batch, i, &item, &fault);
+
+        if (err != 0) {
+            require_fault(err, &fault);
+            REQUIRE(strncmp(fault.field, "items[", 6) == 0);
+        } else {
+            REQUIRE((item.id.seq != 0) != (item.key.len != 0));
+        }
+    }
+}
+
+static void try_list(struct slice bytes, struct arena *arena)
+{
+    struct list_request request;
+    struct fault fault;
+    int err = codec_read_list(bytes, arena, &request, &fault);
+
+    if (err != 0) {
+        require_fault(err, &fault);
+        return;
+    }
+    require_tags(request.tags);
+    REQUIRE(request.page_size >= 1 && request.page_size <= LIST_PAGE_COUNT_MAX);
+    REQUIRE(request.mark.shard < SHARD_COUNT_MAX && request.mark.bucket >= -1);
+}
+
+static void try_list_replies(struct slice bytes, struct arena *arena)
+{
+    struct create_results results;
+    struct cancel_reply cancelled;
+    struct explain_reply explained;
+    struct list_reply list;
+    struct task_view view;
+    struct fault fault;
+    bool failed;
+
+    if (codec_read_list_reply(bytes, arena, &list, &fault) == 0) {
+        for (size_t i = 0; i < list.count; i++) {
+            (void)!codec_read_list_item(&list, i, &view, &fault);
+        }
+    }
+    if (codec_read_cancel_results(bytes, arena, &results, &fault) == 0) {
+        for (size_t i = 0; i < results.count; i++) {
+            (void)!codec_read_cancel_result(&results, i, &cancelled, &failed, &fault);
+        }
+    }
+    (void)!codec_read_explain_reply(bytes, arena, &explained, &fault);
 }
 
 static void try_name(struct slice bytes, struct arena *arena)
@@ -137,7 +214,8 @@ static void try_replies(struct slice bytes, struct arena *arena)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const tries[])(struct slice, struct arena *) = {
-        try_create, try_batch, try_name, try_update, try_replies,
+        try_create,  try_batch,        try_name, try_update,
+        try_replies, try_cancel_batch, try_list, try_list_replies,
     };
     int64_t blocks = mem_block_count();
     struct arena arena;

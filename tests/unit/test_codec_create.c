@@ -5,6 +5,7 @@
  */
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
+#include "lib/model/tags.h"
 #include "proto/codec_task.h"
 #include "tests/lib/wire.h"
 
@@ -105,6 +106,8 @@ Test(codec_create, survives_the_way_to_the_wire_and_back)
         .key = slice_of("order-\xc3\xa4-7"),
         .key_policy = KEY_REPLACE,
         .latest_ms = 1700000009999,
+        .expire_ms = 1700000099999,
+        .tags = slice_of("colour=red\nsize=9\n"),
     };
     struct try try;
 
@@ -119,7 +122,34 @@ Test(codec_create, survives_the_way_to_the_wire_and_back)
     cr_assert(slice_equal(try.request.key, sent.key));
     cr_assert_eq(try.request.key_policy, KEY_REPLACE);
     cr_assert_eq(try.request.latest_ms, 1700000009999);
+    cr_assert_eq(try.request.expire_ms, 1700000099999);
+    cr_assert(slice_equal(try.request.tags, sent.tags));
     try_fini(&try);
+}
+
+Test(codec_create, refuses_a_task_that_expires_before_it_is_due)
+{
+    struct try try;
+
+    try_with_queue(&try);
+    wire_time(&try.wire, 3, 1000, 0);
+    wire_time(&try.wire, 10, 999, 0);
+    expect_refused(&try, "TIME_OUT_OF_RANGE", "expire_time", "due_time");
+}
+
+Test(codec_create, refuses_tags_beyond_their_limits)
+{
+    struct try try;
+
+    try_with_queue(&try);
+    for (int i = 0; i <= TAG_COUNT_MAX; i++) {
+        char entry[] = "\x0a\x01"
+                       "a";
+
+        entry[2] = (char)('a' + i);
+        wire_field(&try.wire, 9, entry, 3);
+    }
+    expect_refused(&try, "TAGS_INVALID", "tags", "TAG_COUNT_MAX");
 }
 
 Test(codec_create, gives_a_delay_as_a_delay)

@@ -3,7 +3,7 @@
  * What the codec promises about queues.
  */
 #include "lib/base/mem.h"
-#include "proto/codec_queue.h"
+#include "proto/codec_queue_life.h"
 #include "tests/lib/wire.h"
 
 #include <criterion/criterion.h>
@@ -318,5 +318,148 @@ Test(codec_queue, a_list_is_read_as_it_was_written)
     cr_assert_eq(codec_read_queue_list_item(&reply, 2, &queue, &try.fault), 0);
     cr_assert_str_eq(queue.name, "q3");
     cr_assert_eq(queue.id, 3);
+    try_fini(&try);
+}
+
+static struct queue some_queue(void)
+{
+    struct queue queue;
+
+    queue_init(&queue);
+    (void)snprintf(queue.tenant, sizeof(queue.tenant), "shop");
+    (void)snprintf(queue.name, sizeof(queue.name), "mail");
+    (void)snprintf(queue.target, sizeof(queue.target), "receiver://localhost:7000");
+    queue.id = 5;
+    queue.version = 3;
+    return queue;
+}
+
+Test(codec_queue, pause_drain_results_and_expiry_are_shown)
+{
+    struct try try;
+    struct queue_reply sent = {.queue = some_queue()};
+    struct queue_reply got;
+
+    try_init(&try);
+    sent.queue.is_paused = true;
+    sent.queue.paused_until_ms = 123456;
+    sent.queue.is_draining = true;
+    sent.queue.result_memory_ms = 3600000;
+    sent.queue.expire_after_ms = 60000;
+    cr_assert_eq(codec_write_queue_reply(&sent, &try.wire), 0);
+    cr_assert_eq(codec_read_queue_reply(buf_slice(&try.wire), &try.arena, &got, &try.fault), 0);
+    cr_assert(got.queue.is_paused && got.queue.is_draining);
+    cr_assert_eq(got.queue.paused_until_ms, 123456);
+    cr_assert_eq(got.queue.result_memory_ms, 3600000);
+    cr_assert_eq(got.queue.expire_after_ms, 60000);
+    try_fini(&try);
+}
+
+/* A client that writes back what it has read must not end a pause that began meanwhile. */
+Test(codec_queue, a_caller_cannot_say_the_state)
+{
+    struct try try;
+    struct queue sent = some_queue();
+
+    try_init(&try);
+    sent.is_paused = true;
+    sent.paused_until_ms = 5;
+    sent.is_draining = true;
+    buf_clear(&try.wire);
+    cr_assert_eq(codec_write_queue(&sent, &try.wire), 0);
+    cr_assert_eq(codec_read_queue(buf_slice(&try.wire), &try.arena, &try.out, &try.fault), 0);
+    cr_assert(!try.out.is_paused && !try.out.is_draining);
+    cr_assert_eq(try.out.paused_until_ms, 0);
+    try_fini(&try);
+}
+
+static void check_pause(struct pause_request sent, enum when_kind kind)
+{
+    struct try try;
+    struct pause_request got;
+
+    try_init(&try);
+    sent.queue = (struct queue_name){"shop", "mail"};
+    cr_assert_eq(codec_write_pause(&sent, &try.wire), 0);
+    cr_assert_eq(codec_read_pause(buf_slice(&try.wire), &try.arena, &got, &try.fault), 0);
+    cr_assert_eq(got.end.kind, kind);
+    cr_assert_str_eq(got.queue.name, "mail");
+    if (kind != WHEN_NONE) {
+        cr_assert_eq(kind == WHEN_DUE ? got.end.due_ms : got.end.delay_ms, 5000);
+    }
+    try_fini(&try);
+}
+
+Test(codec_queue, a_pause_ends_at_a_time_or_after_a_time_or_never)
+{
+    check_pause((struct pause_request){.end = {.kind = WHEN_NONE}}, WHEN_NONE);
+    check_pause((struct pause_request){.end = {.kind = WHEN_DUE, .due_ms = 5000}}, WHEN_DUE);
+    check_pause((struct pause_request){.end = {.kind = WHEN_DELAY, .delay_ms = 5000}}, WHEN_DELAY);
+}
+
+Test(codec_queue, a_pause_of_more_than_a_year_is_refused_with_its_limit)
+{
+    struct try try;
+    struct pause_request got;
+    struct pause_request sent = {
+        .queue = {"shop", "mail"},
+        .end = {.kind = WHEN_DELAY, .delay_ms = QUEUE_PAUSE_MS_MAX + 1},
+    };
+
+    try_init(&try);
+    cr_assert_eq(codec_write_pause(&sent, &try.wire), 0);
+    cr_assert_eq(codec_read_pause(buf_slice(&try.wire), &try.arena, &got, &try.fault), ERR_INVALID);
+    cr_assert_str_eq(try.fault.field, "duration");
+    cr_assert_not_null(strstr(try.fault.message, "QUEUE_PAUSE_MS_MAX"));
+    try_fini(&try);
+}
+
+Test(codec_queue, a_delete_names_the_version_it_means)
+{
+    struct try try;
+    struct queue_delete_request sent = {{"shop", "mail"}, 4};
+    struct queue_delete_request got;
+
+    try_init(&try);
+    cr_assert_eq(codec_write_queue_delete(&sent, &try.wire), 0);
+    cr_assert_eq(codec_read_queue_delete(buf_slice(&try.wire), &try.arena, &got, &try.fault), 0);
+    cr_assert_eq(got.version, 4);
+    cr_assert_str_eq(got.queue.tenant, "shop");
+    try_fini(&try);
+}
+
+Test(codec_queue, figures_come_back)
+{
+    struct try try;
+    const uint32_t missing[] = {3, 300};
+    struct queue queue = some_queue();
+    struct queue_stats sent = {
+        .pending = UINT64_C(1) << 40,
+        .overdue = 2,
+        .dead = 3,
+        .first_due_ms = 1000,
+        .count_ms = 2000,
+        .running = 4,
+        .done = 5,
+        .retried = 6,
+        .died = 7,
+        .expired = 8,
+        .unknown = 9,
+        .missing = missing,
+        .missing_count = 2,
+    };
+    struct queue_stats got;
+
+    try_init(&try);
+    cr_assert_eq(codec_write_stats_reply(&queue, &sent, &try.wire), 0);
+    cr_assert_eq(
+        codec_read_stats_reply(buf_slice(&try.wire), &try.arena, &try.out, &got, &try.fault), 0);
+    cr_assert_eq(try.out.id, 5);
+    cr_assert_eq(got.pending, UINT64_C(1) << 40);
+    cr_assert_eq(got.first_due_ms, 1000);
+    cr_assert_eq(got.count_ms, 2000);
+    cr_assert_eq(got.running, 4);
+    cr_assert_eq(got.unknown, 9);
+    cr_assert(got.missing_count == 2 && got.missing[1] == 300);
     try_fini(&try);
 }

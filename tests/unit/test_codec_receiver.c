@@ -50,6 +50,8 @@ Test(codec_receiver, attempts_survive_the_way_to_the_wire_and_back)
         .deadline_ms = 1700000012123,
         .attempt = 2,
         .payload = {(const uint8_t *)"\0\1", 2},
+        .tags = slice_of("a=1\n"),
+        .expire_ms = 1700000099999,
         .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     };
     struct delivery_batch batch;
@@ -71,6 +73,8 @@ Test(codec_receiver, attempts_survive_the_way_to_the_wire_and_back)
     cr_assert(slice_equal(got.payload, sent.payload));
     cr_assert_str_eq(got.traceparent, sent.traceparent);
     cr_assert_str_eq(got.tracestate, "");
+    cr_assert(slice_equal(got.tags, sent.tags));
+    cr_assert_eq(got.expire_ms, sent.expire_ms);
     cr_assert_eq(codec_read_delivery(&batch, 1, &got, &try.fault), 0);
     cr_assert_eq(got.attempt, 3);
     cr_assert_eq(got.key.len, 0);
@@ -107,6 +111,22 @@ static void read_one(struct try *try, struct buf *result, struct delivery_result
         codec_read_deliver_reply(buf_slice(&try->wire), 1, &try->arena, &results, &try->fault), 0);
     codec_read_delivery_result(&results, 0, out);
     buf_clear(result);
+}
+
+Test(codec_receiver, a_response_comes_along)
+{
+    struct delivery_result done = {.outcome = DELIVERY_DONE, .response = slice_of("42")};
+    struct delivery_results results;
+    struct delivery_result got;
+    struct try try;
+
+    try_init(&try);
+    cr_assert_eq(codec_write_delivery_result(&done, &try.wire), 0);
+    cr_assert_eq(
+        codec_read_deliver_reply(buf_slice(&try.wire), 1, &try.arena, &results, &try.fault), 0);
+    codec_read_delivery_result(&results, 0, &got);
+    cr_assert(slice_equal(got.response, done.response));
+    try_fini(&try);
 }
 
 Test(codec_receiver, unknown_outcomes_are_retries_that_say_so)
