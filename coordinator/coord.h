@@ -2,7 +2,7 @@
  *
  * Membership and shard ownership as the core sees them. The coordinator says who should own a shard
  * and wakes people up; nothing that must be true rests on it alone (the epoch in the database does
- * that). Implementations: ZooKeeper, the simulator's; later standalone.
+ * that). Implementations: ZooKeeper, standalone for one process, the simulator's.
  *
  * Contract of every request: as in storage/store.h, rules 1 to 5. Events come on the loop, never
  * inside a request.
