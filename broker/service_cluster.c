@@ -10,6 +10,7 @@
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
 #include "lib/base/mem.h"
+#include "lib/io/clock.h"
 #include "proto/codec_cluster.h"
 
 #include <string.h>
@@ -21,6 +22,7 @@
 struct told {
     int64_t epoch; /* 0: nothing */
     enum shard_view_state state;
+    wall_ms since_ms;
 };
 
 struct gathering;
@@ -119,6 +121,12 @@ static enum shard_view_state view_state(const char *state)
     return strcmp(state, "draining") == 0 ? SHARD_VIEW_DRAINING : SHARD_VIEW_LOADING;
 }
 
+/* For people: this machine's clock now, less what has passed. */
+static wall_ms wall_of(const struct service *service, boot_us moment)
+{
+    return clock_wall_ms() - (loop_now_us(service->options.loop) - moment) / US_PER_MS;
+}
+
 static int write_shard(const struct service *service, uint32_t shard, const char *database,
                        const struct told *told, struct buf *out)
 {
@@ -136,12 +144,14 @@ static int write_shard(const struct service *service, uint32_t shard, const char
 
     if (owner != NULL && told->epoch > 0) {
         view.state = told->state;
+        view.since_ms = told->since_ms;
     }
     broker_inspect_shard(service->options.broker, shard, &own);
     if (own.epoch > 0) {
         view.owner = service->options.name;
         view.epoch = own.epoch;
         view.state = view_state(own.state);
+        view.since_ms = wall_of(service, own.since);
     }
     return codec_write_topology_shard(&view, out);
 }
@@ -210,7 +220,7 @@ static void take_told(struct ask *ask, struct slice payload)
         for (size_t i = 0; i < topology.shard_count; i++) {
             codec_read_topology_shard(&topology, i, &view);
             if (view.shard < shard_count && strcmp(view.instance, ask->instance) == 0) {
-                gathering->told[view.shard] = (struct told){view.epoch, view.state};
+                gathering->told[view.shard] = (struct told){view.epoch, view.state, view.since_ms};
             }
         }
     }

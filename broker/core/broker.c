@@ -383,6 +383,7 @@ void broker_inspect_shard(const struct broker *broker, uint32_t shard, struct sh
 
     out->state = shard_state_name(view->state);
     out->epoch = view->epoch;
+    out->since = view->since;
     out->database = view->database;
     out->entries = (uint32_t)map_count(&view->entries);
     out->loaded = view->is_loaded;

@@ -48,7 +48,8 @@ int64_t broker_lateness_bound_us(uint32_t bucket);
 
 struct shard_view {
     const char *state; /* name of its state */
-    int64_t epoch;
+    int64_t epoch;     /* 0: not ours */
+    boot_us since;     /* when it became ours, if it is */
     uint32_t database;
     uint32_t entries;
     bool loaded; /* everything inside the window is in memory */

@@ -278,6 +278,7 @@ static void acquired(struct shard *shard, const struct coord_request *request)
     }
     shard->has_znode = true;
     shard->generation = request->generation;
+    shard->since = broker->now.boot;
     shard->bump_count = 0;
     shard_move(shard, SHARD_BUMPING);
 }

@@ -203,6 +203,7 @@ struct shard {
     int64_t epoch; /* 0: none */
     uint32_t bump_count;
     int64_t counter; /* of ids in this epoch */
+    boot_us since;   /* when the generation was got */
     boot_us retry_at;
     boot_us drain_until;
     uint32_t ops;          /* operations waiting or in flight */

@@ -41,6 +41,7 @@ struct scene {
     struct proxy *proxy;
     char direct[64];    /* b without the proxy */
     bool is_bs[SHARDS]; /* shards that b serves */
+    wall_ms open_ms;    /* before the brokers were started */
 };
 
 /* A port that is free now. */
@@ -121,6 +122,7 @@ static void open_scene(struct scene *scene, const char *title)
     const char *flags_of_b[] = {SHARDS_ARG, listen, advertise, NULL};
     char target[128];
 
+    scene->open_ms = clock_wall_ms();
     fixture_open(&scene->fixture, title);
     world_open(&scene->world);
     find_port(scene->direct, sizeof(scene->direct));
@@ -385,7 +387,7 @@ static void an_outcome_of_no_live_claim_is_refused_and_harms_nothing(void)
     close_scene(&scene);
 }
 
-/* Shards whose epoch a tells: its own first, then all. */
+/* Shards whose epoch a tells, all and its own; since when they are owned is told with it. */
 static size_t count_epochs(struct scene *scene, size_t *own)
 {
     struct topology topology;
@@ -405,6 +407,9 @@ static size_t count_epochs(struct scene *scene, size_t *own)
 
         codec_read_topology_shard(&topology, i, &shard);
         count += shard.epoch > 0;
+        MUST_EQ(shard.epoch > 0, shard.since_ms != WALL_NEVER);
+        MUST(shard.epoch == 0 ||
+             (shard.since_ms >= scene->open_ms && shard.since_ms <= clock_wall_ms()));
         *own += shard.epoch > 0 && strcmp(shard.owner, "a") == 0;
     }
     arena_fini(&arena);

@@ -257,6 +257,7 @@ Test(broker, an_unknown_commit_is_looked_at_under_a_new_epoch)
     rig_pass(&rig, 50);
     broker_inspect_shard(rig.broker, 2, &after);
     cr_assert_eq(after.epoch, before.epoch + 1);
+    cr_assert_eq(after.since, before.since, "it has been ours all the time");
     cr_assert_eq(rig.answered, answered + 1);
     cr_assert_eq(call.result, 0);
     rig_pass(&rig, 3000);
