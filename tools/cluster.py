@@ -19,6 +19,9 @@ import tempfile
 import time
 import types
 
+from processes import end_on_signals, tied, uninterrupted
+from processes import Ended  # noqa: F401  For those who use this module.
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WAIT_S = 60
 ON_TIME_US = 250_000  # Fired within this of its due time: on time, for the gap after a kill.
@@ -48,41 +51,6 @@ def until(what, test, limit_s=WAIT_S):
     raise RuntimeError(f"waited {limit_s} s in vain for {what}")
 
 
-class Ended(BaseException):
-    """A signal has asked this program to end; .number says which."""
-
-    def __init__(self, number):
-        super().__init__(f"ended by {signal.Signals(number).name}")
-        self.number = number
-
-
-def end_on_signals():
-    """SIGINT, SIGTERM and SIGHUP raise Ended, so that whoever has started something stops it."""
-    def end(number, _):
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)  # Stopping takes a moment: once is enough.
-        raise Ended(number)
-
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) != signal.SIG_IGN:
-            signal.signal(each, end)
-
-
-def run_to_its_end(command):
-    """Standard output of a program that cleans up after itself when it is told to end. It has its
-    own session, so that Ctrl-C reaches it only through us."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          start_new_session=True) as process:
-        try:
-            out, err = process.communicate()
-        except BaseException:
-            process.terminate()
-            raise
-    if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed: {err.strip()}")
-    return out
-
-
 def json_lines(path):
     """Whole lines of a file as JSON; a last line that is being written is left out."""
     with open(path, encoding="utf-8") as file:
@@ -99,7 +67,7 @@ class Process:
         self.out = folder / f"{name}.out"
         self.err = folder / f"{name}.err"
         with open(self.out, "ab") as out, open(self.err, "ab") as err:
-            self.popen = subprocess.Popen(command, stdout=out, stderr=err,
+            self.popen = subprocess.Popen(tied(command), stdout=out, stderr=err,
                                           stdin=subprocess.DEVNULL, env=env)
 
     def signal(self, number):
@@ -195,6 +163,7 @@ class Cluster:
         self.broker_options = list(broker_options)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foliot-cluster-"))
         self.servers = self.folder / "servers"
+        self.keeper = None  # of the servers: it stops them when we end, however we end
         self.processes = []
         self.brokers = {}
         self.starts = 0
@@ -215,12 +184,16 @@ class Cluster:
 
     def start_servers(self):
         self.folder.chmod(0o755)  # The servers run as another user.
-        text = run_to_its_end([str(ROOT / "tools/servers"), "start", str(self.servers), "--pg",
-                               str(self.databases)])
+        with uninterrupted(), open(self.folder / "servers.err", "wb") as err:
+            self.keeper = subprocess.Popen(
+                [ROOT / "tools/servers", "keep", self.servers, "--pg", str(self.databases)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
         env = {}
-        for line in text.splitlines():
+        while (line := self.keeper.stdout.readline().rstrip("\n")):
             name, _, value = line.removeprefix("export ").partition("=")
             env[name] = value.strip("'\"")
+        if not env:
+            raise RuntimeError((self.folder / "servers.err").read_text().strip())
         self.pg = [self.create_database(env["FOLIOT_TEST_PG" + (str(i) if i else "")])
                    for i in range(self.databases)]
         self.zk = env["FOLIOT_TEST_ZK"]
@@ -238,13 +211,15 @@ class Cluster:
                        check=True, capture_output=True)
 
     def run(self, name, command):
-        process = Process(name, command, self.folder)
-        self.processes.append(process)
+        with uninterrupted():
+            process = Process(name, command, self.folder)
+            self.processes.append(process)
         return process
 
     def start_broker(self, name):
-        broker = Broker(self, name)
-        self.processes.append(broker)
+        with uninterrupted():
+            broker = Broker(self, name)
+            self.processes.append(broker)
         self.brokers[name] = broker
         return broker
 
@@ -318,9 +293,10 @@ class Cluster:
             if process.alive():
                 process.signal(signal.SIGCONT)
                 process.stop(5)
-        if (self.servers / "state.json").exists():
-            subprocess.run([str(ROOT / "tools/servers"), "stop", str(self.servers)], check=False,
-                           capture_output=True)
+        if self.keeper is not None:
+            self.keeper.stdin.close()
+            self.keeper.stdout.read()  # It ends when all are stopped.
+            self.keeper.wait()
         if os.environ.get("FOLIOT_KEEP"):
             print(f"kept: {self.folder}")
         else:

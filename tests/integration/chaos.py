@@ -64,6 +64,14 @@ class Run:
 
     def __enter__(self):
         self.cluster.__enter__()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self):
         for name in ("a", "b"):
             self.cluster.start_broker(name)
         self.cluster.wait_ready()
@@ -76,7 +84,6 @@ class Run:
         self.load = self.cluster.start_load(
             "load", "--queue", "chaos", "--rate", str(rate), "--count", str(rate * self.seconds),
             "--delay-min", "0s", "--delay-max", "3s", "--keyed", "--patience", "60s")
-        return self
 
     def __exit__(self, *error):
         self.probe.end = True

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration ends by itself with a table and 0 if nothing was lost or early. Whoever ends it
 before, at whatever moment, leaves nothing behind: no server, no broker, no folder, and one line that
-says so instead of a trace.
+says so instead of a trace. The same goes for a run of tests. Who kills either with -9 still leaves no
+process behind.
 
   demo_ends.py BUILD_DIR       ends with "N passed, N failed"
 """
@@ -18,14 +19,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT_S = 60
 WHOLE_S = 6  # DEMO_SECONDS of a demonstration that is left alone
 STAYS = "stays up until Ctrl-C"
+DEMO = ["tools/demo"]
+TESTS = ["tools/run-tests", sys.argv[1], "-R", "^chaos_postgres$"]
 
 
-def start(build, folder, seconds=0):
-    """The demonstration in a session of its own, as a terminal would start it."""
+def start(build, folder, command, seconds=0):
+    """A program in a session of its own, as a terminal would start it."""
     out = open(folder / "out", "w+", encoding="utf-8")
     env = os.environ | {"DEMO_SECONDS": str(seconds), "RATE": "100", "BUILD": build,
                         "TMPDIR": str(folder)}
-    return subprocess.Popen([ROOT / "tools/demo"], stdout=out, stderr=subprocess.STDOUT, env=env,
+    return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=ROOT,
                             start_new_session=True), out
 
 
@@ -42,36 +45,48 @@ def wait_for(out, words, process):
 
 
 def alive_below(folder):
-    """Processes that name the folder in their arguments."""
+    """Arguments of processes that name the folder there, or have it as their TMPDIR."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                arguments = (entry / "cmdline").read_bytes()
+                environment = (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if str(folder) in arguments:
-                found.append(arguments)
+            if os.fsencode(folder) in arguments + environment:
+                found.append(arguments.replace(b"\0", b" ").decode())
     return found
 
 
-def end_of(build, folder, words, send):
-    """Start, wait for the words, end it by `send`; (exit status, output, what is left)."""
-    process, out = start(build, folder)
+def has_broker(folder):
+    return any("foliotd" in arguments for arguments in alive_below(folder))
+
+
+def end_of(build, folder, command, words, send):
+    """Start, wait for the words, end it by `send`; (exit status, whether they came, output)."""
+    process, out = start(build, folder, command)
     with out:
         came = wait_for(out, words, process)
+        if command is TESTS:
+            end = time.monotonic() + LIMIT_S
+            while not (came := has_broker(folder)) and time.monotonic() < end:
+                time.sleep(0.05)
         send(process)
-        status = process.wait(LIMIT_S)
-        return status, came, text_of(out), left_in(folder)
+        return process.wait(LIMIT_S), came, text_of(out)
 
 
-def left_in(folder):
-    return alive_below(folder) + [str(path) for path in folder.iterdir() if path.is_dir()]
+def left_in(folder, is_killed=False):
+    """What is left. Whoever is killed with -9 may leave folders, and those who notice need a moment."""
+    end = time.monotonic() + (LIMIT_S if is_killed else 0)
+    while (alive := alive_below(folder)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return alive + ([] if is_killed else [str(path) for path in folder.iterdir() if path.is_dir()])
 
 
 def whole(build, folder):
     """Faults of a demonstration that nobody ends."""
-    process, out = start(build, folder, WHOLE_S)
+    process, out = start(build, folder, DEMO, WHOLE_S)
     with out:
         status = process.wait(WHOLE_S + 90)
         text = text_of(out)
@@ -91,28 +106,36 @@ def to_all(number):
     return lambda process: os.killpg(process.pid, number)
 
 
+def to_it(number):
+    return lambda process: process.send_signal(number)
+
+
+# What is run, the words upon which it is ended, how, and the exit status that it must have then.
 CASES = {
     "left_alone_it_ends_with_a_table_and_0": None,
-    "sigterm_ends_a_cluster_that_stays_up": (
-        STAYS, lambda process: process.terminate(), 0),
-    "ctrl_c_ends_a_cluster_that_stays_up": (STAYS, to_all(signal.SIGINT), 0),
-    "ctrl_c_while_servers_start_leaves_none": ("starting PostgreSQL", to_all(signal.SIGINT), 130),
+    "sigterm_ends_a_cluster_that_stays_up": (DEMO, STAYS, to_it(signal.SIGTERM), 0),
+    "ctrl_c_ends_a_cluster_that_stays_up": (DEMO, STAYS, to_all(signal.SIGINT), 0),
+    "ctrl_c_while_servers_start_leaves_none": (
+        DEMO, "starting PostgreSQL", to_all(signal.SIGINT), 130),
     "sigterm_while_brokers_start_leaves_none": (
-        "starting two brokers", lambda process: process.terminate(), 143),
+        DEMO, "starting two brokers", to_it(signal.SIGTERM), 143),
+    "kill_9_leaves_no_process": (DEMO, "starting two brokers", to_it(signal.SIGKILL), -9),
+    "sigterm_ends_a_run_of_tests": (TESTS, "Start", to_it(signal.SIGTERM), 143),
+    "kill_9_of_a_run_of_tests_leaves_no_process": (TESTS, "Start", to_it(signal.SIGKILL), -9),
 }
 
 
 def check(build, folder, case):
     if case is None:
         return whole(build, folder)
-    words, send, wanted = case
-    status, came, text, left = end_of(build, folder, words, send)
+    command, words, send, wanted = case
+    status, came, text = end_of(build, folder, command, words, send)
     faults = [] if came else [f"never said {words!r}"]
     if status != wanted:
         faults.append(f"exit status {status}, not {wanted}")
     if "Traceback" in text:
         faults.append("printed a trace")
-    faults += [f"left behind: {item}" for item in left]
+    faults += [f"left behind: {item}" for item in left_in(folder, wanted == -signal.SIGKILL)]
     return faults + ([text] if faults else [])
 
 
