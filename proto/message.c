@@ -61,8 +61,7 @@ int message_read(const ProtobufCMessageDescriptor *descriptor, struct slice byte
     return 0;
 }
 
-/* Write a varint of at most ten bytes; returns their number. */
-static size_t put_varint(uint8_t *bytes, uint64_t value)
+size_t message_put_varint(uint8_t *bytes, uint64_t value)
 {
     size_t len = 0;
 
@@ -107,8 +106,8 @@ int message_write_element(uint32_t number, const ProtobufCMessage *message, stru
 {
     size_t size = protobuf_c_message_get_packed_size(message);
     uint8_t head[20];
-    size_t len = put_varint(head, (uint64_t)number << 3U | 2U);
+    size_t len = message_put_varint(head, (uint64_t)number << 3U | 2U);
 
-    len += put_varint(head + len, size);
+    len += message_put_varint(head + len, size);
     return write_whole(head, len, message, size, out);
 }

@@ -21,6 +21,23 @@
 /* or to this much, if that is more. */
 #define MESSAGE_BUDGET_BYTES_MIN 65536U
 
+/* Numbers of wire types. source: protobuf encoding guide */
+enum wire_type {
+    WIRE_VARINT = 0,
+    WIRE_FIXED64 = 1,
+    WIRE_BYTES = 2,
+    WIRE_FIXED32 = 5
+};
+
+/* Longest varint. */
+#define MESSAGE_VARINT_BYTES 10
+
+/* Wire type that one value of a type is written with. */
+enum wire_type message_wire_type(ProtobufCType type);
+
+/* Write a varint of at most MESSAGE_VARINT_BYTES; returns their number. */
+size_t message_put_varint(uint8_t *bytes, uint64_t value);
+
 /*
  * Check and unpack a message.
  *

@@ -19,14 +19,6 @@
 /* Fields in all: twenty for each element. More would hold the loop up for tens of milliseconds. */
 #define FIELD_COUNT_MAX ((size_t)20 * BATCH_ITEM_COUNT_MAX)
 
-/* Numbers of wire types. source: protobuf encoding guide */
-enum wire_type {
-    WIRE_VARINT = 0,
-    WIRE_FIXED64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_FIXED32 = 5
-};
-
 /* A message that is being walked. */
 struct frame {
     const ProtobufCMessageDescriptor *descriptor;
@@ -112,8 +104,7 @@ static int skip_fixed(struct walk *walk, const uint8_t *end, size_t len)
     return 0;
 }
 
-/* Wire type that a field of ours is written with. */
-static enum wire_type wire_type_of(ProtobufCType type)
+enum wire_type message_wire_type(ProtobufCType type)
 {
     switch (type) {
     case PROTOBUF_C_TYPE_STRING:
@@ -238,7 +229,7 @@ static int step(struct walk *walk)
     if (frame->field != NULL) {
         bool is_packed = frame->field->label == PROTOBUF_C_LABEL_REPEATED && type == WIRE_BYTES;
 
-        if (type != (unsigned)wire_type_of(frame->field->type) && !is_packed) {
+        if (type != (unsigned)message_wire_type(frame->field->type) && !is_packed) {
             return refuse_malformed(walk);
         }
         err = note_field(walk, frame);

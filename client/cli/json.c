@@ -5,6 +5,8 @@
 #include "client/cli/json.h"
 
 #include "client/cli/timetext.h"
+#include "lib/base/base64.h"
+#include "lib/base/json_text.h"
 
 #include <inttypes.h>
 
@@ -16,28 +18,8 @@ void json_init(struct json *json, struct buf *out)
 
 static void put_string(struct buf *out, struct slice text)
 {
-    size_t start = 0;
-
     (void)buf_append(out, "\"", 1);
-    for (size_t i = 0; i < text.len; i++) {
-        uint8_t c = text.data[i];
-
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
-            continue;
-        }
-        if (start < i) {
-            (void)buf_append(out, text.data + start, i - start);
-        }
-        start = i + 1;
-        if (c == '"' || c == '\\') {
-            (void)buf_printf(out, "\\%c", c);
-        } else {
-            (void)buf_printf(out, "\\u%04x", c);
-        }
-    }
-    if (start < text.len) {
-        (void)buf_append(out, text.data + start, text.len - start);
-    }
+    (void)json_text_put(out, text);
     (void)buf_append(out, "\"", 1);
 }
 
@@ -91,29 +73,9 @@ void json_bool(struct json *json, const char *name, bool value)
 
 void json_bytes(struct json *json, const char *name, struct slice bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
     put_name(json, name);
     (void)buf_append(json->out, "\"", 1);
-    for (size_t i = 0; i < bytes.len; i += 3) {
-        size_t left = bytes.len - i;
-        uint32_t group = (uint32_t)bytes.data[i] << 16U;
-        char text[4];
-
-        group |= left > 1 ? (uint32_t)bytes.data[i + 1] << 8U : 0;
-        group |= left > 2 ? (uint32_t)bytes.data[i + 2] : 0;
-        text[0] = digits[group >> 18U];
-        text[1] = digits[group >> 12U & 63U];
-        text[2] = digits[group >> 6U & 63U];
-        text[3] = digits[group & 63U];
-        if (left < 3) {
-            text[3] = '=';
-        }
-        if (left < 2) {
-            text[2] = '=';
-        }
-        (void)buf_append(json->out, text, sizeof(text));
-    }
+    (void)base64_encode(bytes, true, json->out);
     (void)buf_append(json->out, "\"", 1);
 }
 

@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/instant.h"
+#include "lib/base/json_text.h"
 #include "lib/base/utf8.h"
 
 #include <inttypes.h>
@@ -95,40 +96,13 @@ bool log_is_on(const struct logger *logger, enum log_level level)
     return logger->log != NULL && level >= logger->log->threshold;
 }
 
-/* Append text as the inside of a JSON string; what is not UTF-8 becomes U+FFFD. */
-static void put_escaped(struct buf *buf, struct slice text)
-{
-    size_t i = 0;
-
-    while (i < text.len) {
-        size_t len = utf8_char_len(text.data + i, text.len - i);
-        uint8_t c = text.data[i];
-
-        if (len == 0) {
-            (void)buf_append_text(buf, "\\ufffd");
-            i++;
-            continue;
-        }
-        if (c == '"' || c == '\\') {
-            (void)buf_printf(buf, "\\%c", c);
-        } else if (c == '\n') {
-            (void)buf_append_text(buf, "\\n");
-        } else if (c < 0x20 || c == 0x7f) {
-            (void)buf_printf(buf, "\\u%04x", c);
-        } else {
-            (void)buf_append(buf, text.data + i, len);
-        }
-        i += len;
-    }
-}
-
 static void put_quoted(struct buf *buf, struct slice text)
 {
     bool is_cut = text.len > LOG_VALUE_BYTES_MAX;
 
     text.len = is_cut ? utf8_cut(text.data, LOG_VALUE_BYTES_MAX) : text.len;
     (void)buf_append_text(buf, "\"");
-    put_escaped(buf, text);
+    (void)json_text_put(buf, text);
     (void)buf_append_text(buf, is_cut ? "…\"" : "\"");
 }
 

@@ -52,12 +52,6 @@ MUST_USE int grpc_percent_encode(struct slice text, struct buf *out);
  */
 MUST_USE int grpc_percent_decode(struct slice text, struct buf *out);
 
-/* Append base64 without padding. errors: as buf_append. */
-MUST_USE int grpc_base64_encode(struct slice bytes, struct buf *out);
-
-/* Append the bytes of padded or unpadded base64. errors: ERR_INVALID, and as buf_append. */
-MUST_USE int grpc_base64_decode(struct slice text, struct buf *out);
-
 /* A status in decimal without sign, 0 … 16; anything else is RPC_UNKNOWN. */
 enum rpc_status grpc_status_parse(struct slice text);
 

@@ -3,6 +3,7 @@
  * The call object of the server: what handlers do with it, and how answers become headers, bodies
  * and trailers.
  */
+#include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "lib/rpc/grpc_header.h"
@@ -109,7 +110,7 @@ static void keep_failure(struct rpc_call *call, const struct rpc_failure *failur
         buf_clear(&call->status_text);
     }
     if (failure->details.len > 0 && failure->details.len <= DETAILS_BYTES_MAX &&
-        grpc_base64_encode(failure->details, &call->status_details) != 0) {
+        base64_encode(failure->details, false, &call->status_details) != 0) {
         buf_clear(&call->status_details);
     }
 }

@@ -4,6 +4,7 @@
  */
 #include "lib/rpc/rpc_caller.h"
 
+#include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "lib/rpc/grpc_header.h"
@@ -203,7 +204,7 @@ static void take_field(struct rpc_stream *stream, struct slice name, struct slic
         }
     } else if (slice_equal(name, slice_of("grpc-status-details-bin"))) {
         buf_clear(&stream->details);
-        if (grpc_base64_decode(value, &stream->details) != 0) {
+        if (base64_decode(value, &stream->details) != 0) {
             buf_clear(&stream->details);
         }
     } else if (slice_equal(name, slice_of("grpc-retry-pushback-ms"))) {
@@ -415,7 +416,7 @@ static int add_metadata(struct block *block, const struct rpc_metadata *metadata
 
         if (grpc_is_binary_name(slice_of(metadata[i].name))) {
             size_t before = buf_len(&block->binary);
-            int err = grpc_base64_encode(value, &block->binary);
+            int err = base64_encode(value, false, &block->binary);
 
             if (err != 0) {
                 return err;

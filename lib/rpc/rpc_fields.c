@@ -4,6 +4,7 @@
  */
 #include "lib/rpc/rpc_fields.h"
 
+#include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/rpc/grpc_header.h"
@@ -49,7 +50,7 @@ static int add_binary(struct rpc_fields *fields, struct slice name, struct slice
     int err;
 
     buf_init(&decoded, value.len);
-    err = grpc_base64_decode(value, &decoded);
+    err = base64_decode(value, &decoded);
     if (err == ERR_INVALID) {
         err = add_text(fields, name, value);
     } else if (err == 0) {

@@ -24,6 +24,14 @@ def generate():
     sys.path.insert(0, scratch)
 
 
+def generate_from(root, *files):
+    """Make the messages of other files importable."""
+    scratch = tempfile.mkdtemp(prefix="foliot-stubs-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    subprocess.run(["protoc", "-I", root, f"--python_out={scratch}", *files], check=True)
+    sys.path.insert(0, scratch)
+
+
 def details_of(error):
     """(reason, field, retry_s) of a grpc.RpcError, from its google.rpc.Status."""
     from google.rpc import error_details_pb2, status_pb2

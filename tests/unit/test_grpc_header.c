@@ -126,49 +126,6 @@ Test(grpc_header, a_long_message_is_cut_outside_characters)
     buf_fini(&encoded);
 }
 
-Test(grpc_header, base64_round_trips_padded_or_not)
-{
-    struct prng prng;
-
-    prng_init(&prng, 5);
-    for (size_t len = 0; len < 70; len++) {
-        uint8_t bytes[70];
-        struct buf text;
-        struct buf back;
-
-        for (size_t i = 0; i < len; i++) {
-            bytes[i] = (uint8_t)prng_next(&prng);
-        }
-        buf_init(&text, 200);
-        buf_init(&back, 200);
-        cr_assert_eq(grpc_base64_encode((struct slice){bytes, len}, &text), 0);
-        cr_assert_eq(buf_len(&text), (len * 4 + 2) / 3);
-        cr_assert_eq(grpc_base64_decode(buf_slice(&text), &back), 0);
-        cr_assert(slice_equal(buf_slice(&back), (struct slice){bytes, len}));
-        while (buf_len(&text) % 4 != 0) {
-            cr_assert_eq(buf_append_text(&text, "="), 0);
-        }
-        buf_clear(&back);
-        cr_assert_eq(grpc_base64_decode(buf_slice(&text), &back), 0);
-        cr_assert(slice_equal(buf_slice(&back), (struct slice){bytes, len}));
-        buf_fini(&text);
-        buf_fini(&back);
-    }
-}
-
-Test(grpc_header, bad_base64_is_refused)
-{
-    static const char *const bad[] = {"A", "AAAAA", "A===", "AA-A", "AA A", "=", "====", "A=AA"};
-
-    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        struct buf out;
-
-        buf_init(&out, 100);
-        cr_assert_eq(grpc_base64_decode(slice_of(bad[i]), &out), ERR_INVALID, "%s", bad[i]);
-        buf_fini(&out);
-    }
-}
-
 Test(grpc_header, content_types_paths_and_names_are_told_apart)
 {
     cr_assert(grpc_is_content_type(slice_of("application/grpc")));
