@@ -193,9 +193,8 @@ Test(json, commas_and_escapes_are_right)
     json_bool(&json, "yes", true);
     json_slice(&json, "none", (struct slice){NULL, 0});
     json_close(&json, '}');
-    cr_assert_str_eq(buf_text(&out),
-                     "{\"a\":\"q\\\"b\\\\n\\n\\u0001\\u007f\xc3\xa4\",\"list\":[-5,"
-                     "9223372036854775807,{}],\"yes\":true,\"none\":\"\"}");
+    cr_assert_str_eq(buf_text(&out), "{\"a\":\"q\\\"b\\\\n\\n\\u0001\\u007f\xc3\xa4\",\"list\":[-5,"
+                                     "9223372036854775807,{}],\"yes\":true,\"none\":\"\"}");
     buf_fini(&out);
 }
 
