@@ -24,6 +24,8 @@ static const struct {
     {"/foliot.v1.TaskService/Get", service_get},
     {"/foliot.v1.TaskService/Cancel", service_cancel},
     {"/foliot.v1.TaskService/Update", service_update},
+    {"/foliot.v1.TaskService/BatchCancel", service_batch_cancel},
+    {"/foliot.v1.TaskService/RunNow", service_run_now},
     {"/foliot.v1.QueueService/Create", service_queue_create},
     {"/foliot.v1.QueueService/Get", service_queue_get},
     {"/foliot.v1.QueueService/List", service_queue_list},
@@ -220,6 +222,14 @@ void service_queue_fault(struct fault *fault, const struct queue_name *name)
               name->name, name->tenant);
 }
 
+void service_draining_fault(struct fault *fault, const struct queue_name *name)
+{
+    fault_set(fault, RPC_FAILED_PRECONDITION, REASON_QUEUE_DRAINING, "queue",
+              "queue \"%s\" in namespace \"%s\" is draining and takes no more tasks: resume it by "
+              "foliot.v1.QueueService/Resume, or use another queue",
+              name->name, name->tenant);
+}
+
 static void exists_fault(const struct call *call, struct fault *fault)
 {
     char id[TASK_ID_TEXT_LEN + 1];
@@ -265,6 +275,17 @@ struct create_reply service_create_reply(const struct call *call)
 {
     return (struct create_reply){
         .id = call->found, .created = call->created, .due_ms = call->found_due_ms};
+}
+
+struct task_id service_call_id(const struct call *call)
+{
+    return call->task.id.seq != 0 ? call->task.id : call->found;
+}
+
+struct cancel_reply service_cancel_reply(const struct call *call)
+{
+    return (struct cancel_reply){(enum cancel_answer)call->cancel, call->attempt,
+                                 service_call_id(call)};
 }
 
 /* ---- where a call goes ---- */
@@ -317,6 +338,15 @@ void service_set_create(struct call *call, const struct create_request *create)
     service_set_when(call, &create->when);
     if (create->key.len > 0) {
         call->task.id.slot = route_key_slot(create->queue.tenant, create->queue.name, create->key);
+    }
+}
+
+void service_set_name(struct call *call, const struct task_name *name)
+{
+    call->task.id = name->id;
+    call->task.key = name->key;
+    if (name->id.seq == 0) {
+        call->task.id.slot = route_key_slot(name->queue.tenant, name->queue.name, name->key);
     }
 }
 

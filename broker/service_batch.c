@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BatchCreate: every item finds its own owner and has its own result. Items of our shards go to the
- * core, the others travel in one call per owner; what finds nobody home is tried again until the
- * batch has waited long enough.
+ * BatchCreate and BatchCancel: every item finds its own owner and has its own result. Items of our
+ * shards go to the core, the others travel in one call per owner; what finds nobody home is tried
+ * again until the batch has waited long enough.
  */
 #include "broker/service_parts.h"
 
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
-#include "proto/codec_task.h"
+#include "proto/codec_list.h"
 #include "proto/route.h"
 
 #include <stdio.h>
@@ -27,6 +27,22 @@ enum item_state {
 };
 
 struct batch;
+struct item;
+
+/* What the two batches do not share. All work on one item. */
+struct batch_verbs {
+    const char *what; /* "cannot create the task" */
+    /* Read it into request and call. errors: as codec_read_batch_item. */
+    int (*read)(struct item *item, const struct create_batch *batch, size_t index,
+                struct fault *fault);
+    int (*write)(const struct item *item, struct buf *out); /* to be passed on */
+    void (*take)(struct item *item); /* reply, from what the core has answered */
+    int (*read_reply)(struct item *item, const struct create_results *results, size_t index,
+                      bool *failed, struct fault *fault);
+    int (*write_reply)(const struct item *item, const struct fault *fault, struct buf *out);
+    int (*open_replies)(struct slice bytes, struct arena *arena, struct create_results *out,
+                        struct fault *fault);
+};
 
 /* 1. DONE: fault is set, or reply holds. A fault that found no memory is told by `err`. */
 struct item {
@@ -34,8 +50,15 @@ struct item {
     enum item_state state;
     int err; /* DONE, if there was no memory for the fault */
     struct fault *fault;
-    struct create_request request;
-    struct create_reply reply;
+    struct queue_name queue;
+    union {
+        struct create_request create;
+        struct task_name name;
+    } request;
+    union {
+        struct create_reply created;
+        struct cancel_reply cancelled;
+    } reply;
     struct call call;
 };
 
@@ -57,6 +80,7 @@ struct part {
  *    and the look timer is started when local falls below.
  */
 struct batch {
+    const struct batch_verbs *verbs;
     struct service *service;
     struct rpc_call *rpc;
     bool is_forwarded; /* to us */
@@ -105,10 +129,10 @@ static int write_results(struct batch *b, struct buf *out)
         struct fault fault;
 
         if (item->err != 0) {
-            fault_set_err(&fault, item->err, "cannot create the task");
-            err = codec_write_batch_result(NULL, &fault, out);
+            fault_set_err(&fault, item->err, b->verbs->what);
+            err = b->verbs->write_reply(item, &fault, out);
         } else {
-            err = codec_write_batch_result(&item->reply, item->fault, out);
+            err = b->verbs->write_reply(item, item->fault, out);
         }
     }
     return err;
@@ -158,7 +182,7 @@ static void on_cancel(struct rpc_call *rpc, void *ctx)
     if (b->busy > 0 || b->left < b->count) {
         service_unknown_fault(&fault);
     } else {
-        fault_set_err(&fault, ERR_TIMEOUT, "cannot create the tasks");
+        fault_set_err(&fault, ERR_TIMEOUT, b->verbs->what);
     }
     b->rpc = NULL;
     service_fail(b->service, rpc, &fault);
@@ -231,13 +255,13 @@ static void on_core(struct call *call)
         loop_timer_start_in(&b->look, 0); // room again: not here, inside the core's callback
     }
     if (call->result == 0) {
-        item->reply = service_create_reply(call);
+        b->verbs->take(item);
         item_done(item);
     } else if (call->result == ERR_FENCED) {
         item->state = ITEM_WAITING;
         wait_for_owners(b);
     } else {
-        service_core_fault(call, "cannot create the task", &fault);
+        service_core_fault(call, b->verbs->what, &fault);
         item_fail(item, &fault);
     }
     try_finish(b);
@@ -272,7 +296,7 @@ static void take_result(struct item *item, const struct create_results *results,
     struct fault fault;
     bool failed = false;
 
-    if (codec_read_batch_result(results, index, &item->reply, &failed, &fault) != 0) {
+    if (item->batch->verbs->read_reply(item, results, index, &failed, &fault) != 0) {
         service_unknown_fault(&fault);
         item_fail(item, &fault);
     } else if (!failed) {
@@ -291,7 +315,7 @@ static void take_results(struct part *part, struct slice payload)
     struct fault fault;
 
     arena_init(&arena, 0);
-    if (codec_read_batch_reply(payload, &arena, &results, &fault) != 0 ||
+    if (part->batch->verbs->open_replies(payload, &arena, &results, &fault) != 0 ||
         results.count != part->count) {
         service_unknown_fault(&fault);
         end_part(part, &fault);
@@ -390,7 +414,7 @@ static void send_all_to(struct batch *b, uint32_t first, const char *address)
             strcmp(other, address) != 0) {
             continue;
         }
-        if (part != NULL && codec_write_batch_item(&item->request, &part->bytes) != 0) {
+        if (part != NULL && b->verbs->write(item, &part->bytes) != 0) {
             send_part(part, address);
             part = NULL;
         } else if (part != NULL) {
@@ -402,7 +426,7 @@ static void send_all_to(struct batch *b, uint32_t first, const char *address)
         if (part == NULL) {
             return;
         }
-        if (codec_write_batch_item(&item->request, &part->bytes) != 0) {
+        if (b->verbs->write(item, &part->bytes) != 0) {
             free_part(part);
             return;
         }
@@ -448,7 +472,8 @@ static void pick_slots(struct batch *b)
     for (uint32_t i = 0; i < b->count; i++) {
         struct item *item = &b->items[i];
 
-        if (item->state == ITEM_WAITING && item->request.key.len == 0) {
+        if (item->state == ITEM_WAITING && item->call.kind == CALL_CREATE &&
+            item->call.task.key.len == 0) {
             item->call.task.id.slot = broker_pick_slot(broker);
         }
         item->call.shard = shard_of_slot(item->call.task.id.slot, broker_shard_count(broker));
@@ -486,15 +511,19 @@ static bool find_queues(struct batch *b)
         const struct queue *queue = NULL;
         struct fault fault;
 
-        if (item->state != ITEM_WAITING) {
-            continue;
+        if (item->state != ITEM_WAITING || item->call.task.id.seq != 0) {
+            continue; // A task that is named by id needs no queue.
         }
-        queue = broker_queue_by_name(b->service->options.broker, item->request.queue.tenant,
-                                     item->request.queue.name);
-        if (queue != NULL) {
+        queue =
+            broker_queue_by_name(b->service->options.broker, item->queue.tenant, item->queue.name);
+        if (queue != NULL && queue->is_draining && item->call.kind == CALL_CREATE) {
+            service_draining_fault(&fault, &item->queue);
+            (void)snprintf(fault.field, sizeof(fault.field), "items[%u].queue", (unsigned)i);
+            item_fail(item, &fault);
+        } else if (queue != NULL) {
             item->call.task.queue = queue->id;
         } else if (b->has_looked) {
-            service_queue_fault(&fault, &item->request.queue);
+            service_queue_fault(&fault, &item->queue);
             (void)snprintf(fault.field, sizeof(fault.field), "items[%u].queue", (unsigned)i);
             item_fail(item, &fault);
         } else {
@@ -524,6 +553,97 @@ static void on_queues(struct queue_wait *wait, int err)
     try_finish(b);
 }
 
+/* ---- what creates do ---- */
+
+static int read_create(struct item *item, const struct create_batch *batch, size_t index,
+                       struct fault *fault)
+{
+    int err = codec_read_batch_item(batch, index, &item->request.create, fault);
+
+    if (err == 0) {
+        item->queue = item->request.create.queue;
+        service_set_create(&item->call, &item->request.create);
+    }
+    return err;
+}
+
+static int write_create(const struct item *item, struct buf *out)
+{
+    return codec_write_batch_item(&item->request.create, out);
+}
+
+static void take_created(struct item *item)
+{
+    item->reply.created = service_create_reply(&item->call);
+}
+
+static int read_created(struct item *item, const struct create_results *results, size_t index,
+                        bool *failed, struct fault *fault)
+{
+    return codec_read_batch_result(results, index, &item->reply.created, failed, fault);
+}
+
+static int write_created(const struct item *item, const struct fault *fault, struct buf *out)
+{
+    return codec_write_batch_result(&item->reply.created, fault, out);
+}
+
+static const struct batch_verbs CREATE_VERBS = {
+    .what = "cannot create the task",
+    .read = read_create,
+    .write = write_create,
+    .take = take_created,
+    .read_reply = read_created,
+    .write_reply = write_created,
+    .open_replies = codec_read_batch_reply,
+};
+
+/* ---- what cancels do ---- */
+
+static int read_cancel(struct item *item, const struct create_batch *batch, size_t index,
+                       struct fault *fault)
+{
+    int err = codec_read_cancel_item(batch, index, &item->request.name, fault);
+
+    if (err == 0) {
+        item->queue = item->request.name.queue;
+        item->call.kind = CALL_CANCEL;
+        service_set_name(&item->call, &item->request.name);
+    }
+    return err;
+}
+
+static int write_cancel(const struct item *item, struct buf *out)
+{
+    return codec_write_cancel_item(&item->request.name, out);
+}
+
+static void take_cancelled(struct item *item)
+{
+    item->reply.cancelled = service_cancel_reply(&item->call);
+}
+
+static int read_cancelled(struct item *item, const struct create_results *results, size_t index,
+                          bool *failed, struct fault *fault)
+{
+    return codec_read_cancel_result(results, index, &item->reply.cancelled, failed, fault);
+}
+
+static int write_cancelled(const struct item *item, const struct fault *fault, struct buf *out)
+{
+    return codec_write_cancel_result(&item->reply.cancelled, fault, out);
+}
+
+static const struct batch_verbs CANCEL_VERBS = {
+    .what = "cannot cancel the task",
+    .read = read_cancel,
+    .write = write_cancel,
+    .take = take_cancelled,
+    .read_reply = read_cancelled,
+    .write_reply = write_cancelled,
+    .open_replies = codec_read_cancel_results,
+};
+
 /* ---- the start ---- */
 
 static int read_items(struct batch *b, struct fault *fault)
@@ -541,10 +661,8 @@ static int read_items(struct batch *b, struct fault *fault)
         item->state = ITEM_WAITING;
         item->call.cb = on_core;
         item->call.owner = item;
-        if (codec_read_batch_item(&b->request, i, &item->request, &own) != 0) {
+        if (b->verbs->read(item, &b->request, i, &own) != 0) {
             item_fail(item, &own);
-        } else {
-            service_set_create(&item->call, &item->request);
         }
     }
     return 0;
@@ -567,9 +685,9 @@ static int start_batch(struct batch *b, struct slice request, struct fault *faul
     return read_items(b, fault);
 }
 
-void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx)
+static void start_call(struct rpc_call *rpc, struct slice request, struct service *service,
+                       const struct batch_verbs *verbs)
 {
-    struct service *service = ctx;
     struct batch *b = mem_new(1, sizeof(*b));
     struct fault fault;
 
@@ -578,6 +696,7 @@ void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx)
         service_fail(service, rpc, &fault);
         return;
     }
+    b->verbs = verbs;
     b->service = service;
     b->is_forwarded = service_is_forwarded(rpc);
     b->wait.cb = on_queues;
@@ -597,4 +716,14 @@ void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx)
     } else {
         route_items(b);
     }
+}
+
+void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx)
+{
+    start_call(rpc, request, ctx, &CREATE_VERBS);
+}
+
+void service_batch_cancel(struct rpc_call *rpc, struct slice request, void *ctx)
+{
+    start_call(rpc, request, ctx, &CANCEL_VERBS);
 }

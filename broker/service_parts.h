@@ -24,6 +24,7 @@
 #define REASON_QUEUE_NOT_FOUND    "QUEUE_NOT_FOUND"
 #define REASON_QUEUE_EXISTS       "QUEUE_EXISTS"
 #define REASON_QUEUE_CHANGED      "QUEUE_CHANGED"
+#define REASON_QUEUE_DRAINING     "QUEUE_DRAINING"
 #define REASON_TARGET_NOT_ALLOWED "TARGET_NOT_ALLOWED"
 #define REASON_TASK_NOT_FOUND     "TASK_NOT_FOUND"
 #define REASON_TASK_GONE          "TASK_GONE"
@@ -89,6 +90,8 @@ void service_unknown_fault(struct fault *fault);
 void service_owner_fault(struct fault *fault, uint32_t shard, bool is_forwarded);
 void service_queue_fault(struct fault *fault, const struct queue_name *name);
 
+void service_draining_fault(struct fault *fault, const struct queue_name *name);
+
 /* What the end of a call that was passed on means. */
 enum forward_end {
     FORWARD_ANSWER = 1, /* the owner's answer: hand it on, whatever it is */
@@ -112,6 +115,15 @@ enum route service_route(const struct service *service, uint16_t slot, const cha
 /* Fill in what a create request says, but for the number of its queue; the slot if it has a key. */
 void service_set_create(struct call *call, const struct create_request *create);
 
+/* Fill in the task that a request names: the slot comes from the id, or from queue and key. */
+void service_set_name(struct call *call, const struct task_name *name);
+
+/* What a cancel that went well is answered. */
+struct cancel_reply service_cancel_reply(const struct call *call);
+
+/* The task that a call was about: the one it named, or the one that holds the key. */
+struct task_id service_call_id(const struct call *call);
+
 /* Turn a wire time into the call's. shape: WHEN_NONE is at once for a create, and unset else. */
 void service_set_when(struct call *call, const struct when *when);
 
@@ -123,7 +135,9 @@ void service_create(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_get(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_cancel(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_update(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_run_now(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_batch_cancel(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_create(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_update(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_get(struct rpc_call *rpc, struct slice request, void *ctx);

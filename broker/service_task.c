@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls about one task: Create, Get, Cancel, Update. Each finds its queue, then its shard's owner,
- * and is answered by the core here or by the broker that serves the shard.
+ * Calls about one task: Create, Get, Cancel, Update, RunNow. Each finds its queue, then its shard's
+ * owner, and is answered by the core here or by the broker that serves the shard.
  */
 #include "broker/service_parts.h"
 
@@ -30,10 +30,11 @@ struct single {
     enum single_state state;
     bool is_forwarded; /* to us */
     bool has_looked;   /* home has been read for its queue */
+    bool is_run_now;   /* an update to now, that has a request of its own */
     struct queue_name queue;
     union {
         struct create_request create;
-        struct task_name name; /* Get, Cancel */
+        struct task_name name; /* Get, Cancel, RunNow */
         struct update_request update;
     } request;
     struct call call;
@@ -59,7 +60,7 @@ static const char *what_of(const struct single *s)
     case CALL_CANCEL:
         return "cannot cancel the task";
     case CALL_UPDATE:
-        return "cannot update the task";
+        return s->is_run_now ? "cannot run the task now" : "cannot update the task";
     }
     UNREACHABLE();
 }
@@ -106,15 +107,10 @@ static int write_get(const struct call *call, const struct broker *broker, struc
     return codec_write_get_reply(&view, out);
 }
 
-/* The task that a call was about: the one it named, or the one that holds the key. */
-static struct task_id id_of(const struct call *call)
-{
-    return call->task.id.seq != 0 ? call->task.id : call->found;
-}
-
 static int write_answer(struct single *s, struct buf *out)
 {
     const struct call *call = &s->call;
+    struct cancel_reply cancelled;
     struct create_reply created;
 
     switch (call->kind) {
@@ -124,12 +120,11 @@ static int write_answer(struct single *s, struct buf *out)
     case CALL_GET:
         return write_get(call, s->service->options.broker, out);
     case CALL_CANCEL:
-        return codec_write_cancel_reply(
-            &(struct cancel_reply){(enum cancel_answer)call->cancel, call->attempt, id_of(call)},
-            out);
+        cancelled = service_cancel_reply(call);
+        return codec_write_cancel_reply(&cancelled, out);
     case CALL_UPDATE:
         return codec_write_update_reply(
-            &(struct update_reply){id_of(call), call->found_due_ms, call->attempt}, out);
+            &(struct update_reply){service_call_id(call), call->found_due_ms, call->attempt}, out);
     }
     UNREACHABLE();
 }
@@ -257,7 +252,8 @@ static int write_request(struct single *s)
     case CALL_CANCEL:
         return codec_write_task_name(&s->request.name, &s->bytes);
     case CALL_UPDATE:
-        return codec_write_update(&s->request.update, &s->bytes);
+        return s->is_run_now ? codec_write_task_name(&s->request.name, &s->bytes)
+                             : codec_write_update(&s->request.update, &s->bytes);
     }
     UNREACHABLE();
 }
@@ -345,6 +341,11 @@ static void find_queue(struct single *s)
     if (s->queue.name[0] != '\0') {
         queue = broker_queue_by_name(s->service->options.broker, s->queue.tenant, s->queue.name);
     }
+    if (queue != NULL && queue->is_draining && s->call.kind == CALL_CREATE) {
+        service_draining_fault(&fault, &s->queue);
+        fail_single(s, &fault);
+        return;
+    }
     if (queue != NULL) {
         s->call.task.queue = queue->id;
     }
@@ -401,15 +402,10 @@ static void start(struct single *s, int err, const struct fault *fault)
     find_queue(s);
 }
 
-/* The slot comes from the id, or from queue and key. */
 static void set_name(struct single *s, const struct task_name *name)
 {
     s->queue = name->queue;
-    s->call.task.id = name->id;
-    s->call.task.key = name->key;
-    if (name->id.seq == 0) {
-        s->call.task.id.slot = route_key_slot(name->queue.tenant, name->queue.name, name->key);
-    }
+    service_set_name(&s->call, name);
 }
 
 void service_create(struct rpc_call *rpc, struct slice request, void *ctx)
@@ -431,10 +427,9 @@ void service_create(struct rpc_call *rpc, struct slice request, void *ctx)
     start(s, err, &fault);
 }
 
-static void start_by_name(struct rpc_call *rpc, struct slice request, void *ctx,
-                          enum call_kind kind)
+/* Read the request of a call that only names a task. shape: s may be NULL: it is answered. */
+static void start_by_name(struct single *s, struct slice request)
 {
-    struct single *s = new_single(ctx, rpc, kind);
     struct fault fault;
     int err;
 
@@ -450,12 +445,24 @@ static void start_by_name(struct rpc_call *rpc, struct slice request, void *ctx,
 
 void service_get(struct rpc_call *rpc, struct slice request, void *ctx)
 {
-    start_by_name(rpc, request, ctx, CALL_GET);
+    start_by_name(new_single(ctx, rpc, CALL_GET), request);
 }
 
 void service_cancel(struct rpc_call *rpc, struct slice request, void *ctx)
 {
-    start_by_name(rpc, request, ctx, CALL_CANCEL);
+    start_by_name(new_single(ctx, rpc, CALL_CANCEL), request);
+}
+
+void service_run_now(struct rpc_call *rpc, struct slice request, void *ctx)
+{
+    struct single *s = new_single(ctx, rpc, CALL_UPDATE);
+
+    if (s != NULL) {
+        s->is_run_now = true;
+        s->call.set_due = true;
+        service_set_when(&s->call, &(struct when){.kind = WHEN_NONE});
+    }
+    start_by_name(s, request);
 }
 
 void service_update(struct rpc_call *rpc, struct slice request, void *ctx)

@@ -7,26 +7,21 @@ import os
 import pathlib
 import subprocess
 import sys
-import threading
 import time
 from concurrent import futures
 
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 
-import stubs
+import two_brokers
+from two_brokers import harness, INVALID, LIMIT_S, expect, now_ms, timestamp
+
+from foliot.v1 import (cluster_pb2, cluster_pb2_grpc, queue_pb2, receiver_pb2,  # noqa: E402
+                       task_pb2)
 
 ROOT = pathlib.Path(os.environ["FOLIOT_SOURCE_DIR"])
-sys.path.insert(0, str(ROOT / "tools"))
-import cluster as harness  # noqa: E402
-
-stubs.generate()
-from foliot.v1 import (cluster_pb2, cluster_pb2_grpc, queue_pb2, queue_pb2_grpc,  # noqa: E402
-                       receiver_pb2, receiver_pb2_grpc, task_pb2, task_pb2_grpc)
-
 SHARDS = 16
 SLOTS = 4096
-LIMIT_S = 20
 KEY_TOO_LONG = "k" * 256
 MASK = 2**64 - 1
 
@@ -74,121 +69,6 @@ def slot_of(namespace, queue, key):
     seed = 0x666f6c696f74
     start = xxh64(f"{namespace}\0{queue}".encode(), seed) % SLOTS
     return (start + xxh64(key.encode(), seed) % SLOTS) % SLOTS
-
-
-def timestamp(ms):
-    return timestamp_pb2.Timestamp(seconds=ms // 1000, nanos=ms % 1000 * 1000000)
-
-
-def now_ms():
-    return int(time.time() * 1000)
-
-
-class Target(receiver_pb2_grpc.ReceiverServicer):
-    """A user's service: Receiver/Deliver, and shop.Mail/Send for the first kind of target."""
-
-    def __init__(self):
-        self.lock = threading.Condition()
-        self.attempts = []  # of Deliver
-        self.sends = []     # (metadata, request) of Send
-        self.plan = {}      # key → results to give, in turn
-        self.server = grpc.server(futures.ThreadPoolExecutor(16))
-        receiver_pb2_grpc.add_ReceiverServicer_to_server(self, self.server)
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("shop.Mail", {
-            "Send": grpc.unary_unary_rpc_method_handler(self.send),
-            "Fail": grpc.unary_unary_rpc_method_handler(self.fail)}),))
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
-        self.server.start()
-
-    def Deliver(self, request, context):
-        reply = receiver_pb2.DeliverResponse()
-        with self.lock:
-            for attempt in request.attempts:
-                self.attempts.append((attempt, time.time() * 1000))
-                plan = self.plan.get(attempt.key)
-                result = plan.pop(0) if plan else None
-                reply.results.append(result or receiver_pb2.AttemptResult(
-                    outcome=receiver_pb2.OUTCOME_DONE))
-            self.lock.notify_all()
-        return reply
-
-    def send(self, request, context):
-        with self.lock:
-            self.sends.append((dict(context.invocation_metadata()), request))
-            self.lock.notify_all()
-        return b""
-
-    def fail(self, request, context):
-        self.send(request, context)
-        context.abort(grpc.StatusCode.INTERNAL, "the mail server is down")
-
-    def wait(self, test, what, limit_s=LIMIT_S):
-        """Wait until test() is true; its result."""
-        with self.lock:
-            assert self.lock.wait_for(test, limit_s), f"waited {limit_s} s for {what}"
-            return test()
-
-    def of(self, task_id):
-        return [pair for pair in self.attempts if pair[0].task_id == task_id]
-
-
-class World:
-    """Two brokers, a target, queues, and stubs on both brokers."""
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-        self.target = Target()
-        self.channels = [grpc.insecure_channel(address) for address in cluster.addresses()]
-        self.tasks = [task_pb2_grpc.TaskServiceStub(channel) for channel in self.channels]
-        self.queues = [queue_pb2_grpc.QueueServiceStub(channel) for channel in self.channels]
-        self.turn = 0
-        for name, where in (("mail", f"receiver://{self.target.address}"),
-                            ("send", f"grpc://{self.target.address}/shop.Mail/Send"),
-                            ("fail", f"grpc://{self.target.address}/shop.Mail/Fail")):
-            self.queue(name, where)
-
-    def queue(self, name, target, **policy):
-        self.queues[0].Create(queue_pb2.CreateQueueRequest(queue=queue_pb2.Queue(
-            name=name, target=target, retry=queue_pb2.RetryPolicy(
-                initial_backoff=duration_pb2.Duration(nanos=50000000), failures_max=3), **policy)),
-            timeout=LIMIT_S)
-
-    def stub(self):
-        """The brokers in turn: any of them takes any call."""
-        self.turn += 1
-        return self.tasks[self.turn % len(self.tasks)]
-
-    def create(self, queue="mail", **fields):
-        return self.stub().Create(task_pb2.CreateTaskRequest(queue=queue, **fields),
-                                  timeout=LIMIT_S)
-
-    def raw(self, method, data):
-        """Send bytes as they are; the serialized answer."""
-        self.turn += 1
-        call = self.channels[self.turn % len(self.channels)].unary_unary(
-            f"/foliot.v1.TaskService/{method}")
-        return call(data, timeout=LIMIT_S)
-
-    def close(self):
-        for channel in self.channels:
-            channel.close()
-        self.target.server.stop(0).wait()
-
-
-def expect(code, reason, call, field=None, words=""):
-    """The call is refused like this."""
-    try:
-        answer = call()
-    except grpc.RpcError as error:
-        got, where, _ = stubs.details_of(error)
-        assert (error.code(), got) == (code, reason), f"{error.code()} {got}: {error.details()}"
-        assert field is None or where == field, f"field {where}: {error.details()}"
-        assert words in error.details(), error.details()
-        return
-    raise AssertionError(f"not refused: {answer}")
-
-
-INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
 # ---- the cases ----
@@ -509,30 +389,5 @@ CASES = [
 ]
 
 
-def main():
-    build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
-    passed = failed = 0
-    with harness.Cluster(build, SHARDS) as cluster:
-        for name in ("a", "b"):
-            cluster.start_broker(name)
-        cluster.wait_ready()
-        harness.until("both brokers to own shards", lambda: all(
-            broker.metric("foliot_shards_owned") > 0 for broker in cluster.brokers.values()))
-        world = World(cluster)
-        wanted = sys.argv[1:]
-        for case in CASES:
-            if wanted and not any(word in case.__name__ for word in wanted):
-                continue
-            try:
-                case(world)
-                passed += 1
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"{case.__name__}: {type(error).__name__}: {error}", flush=True)
-        world.close()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(two_brokers.main(CASES, SHARDS))
