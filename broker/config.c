@@ -9,10 +9,10 @@
 
 #include "broker/config_check.h"
 #include "broker/config_table.h"
-#include "broker/config_yaml.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "lib/yaml/flat_yaml.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,6 @@
 #define FILE_SUFFIX     "_FILE"
 #define TEST_PREFIX     "FOLIOT_TEST_"
 #define CONFIG_VARIABLE "FOLIOT_CONFIG"
-#define SERVER_VARIABLE "FOLIOT_SERVER" // The foliot command's, often set in the same shell.
 
 /* What one source gives for one option. */
 struct reading {
@@ -176,7 +175,7 @@ static void add_hint(struct buf *errors, const char *near, const char *prefix)
     (void)buf_append_text(errors, "\n");
 }
 
-static void on_yaml_entry(void *ctx, const struct yaml_entry *entry)
+static void on_yaml_entry(void *ctx, const struct flat_entry *entry)
 {
     struct reading *r = ctx;
     size_t index = config_option_find(entry->key);
@@ -203,7 +202,7 @@ static void read_yaml(struct reading *r, const char *path)
     r->source = CONFIG_FILE;
     r->path = path;
     if (read_file(path, &text, &r->report->errors) == 0 &&
-        config_yaml_parse(path, buf_slice(&text), on_yaml_entry, r, &r->report->errors) ==
+        flat_yaml_parse(path, buf_slice(&text), on_yaml_entry, r, &r->report->errors) ==
             ERR_NO_MEMORY) {
         r->out_of_memory = true;
     }
@@ -265,11 +264,16 @@ static void read_environment(struct reading *r, char **environment)
     }
 }
 
+/* The foliot command's are often set in the same shell. */
+static const char *const OTHER_VARIABLES[] = {CONFIG_VARIABLE, "FOLIOT_ADDRESS", "FOLIOT_SERVER",
+                                              "FOLIOT_CONTEXT", "FOLIOT_NAMESPACE"};
+
 static bool is_known_variable(const char *name, size_t len)
 {
-    if ((len == strlen(CONFIG_VARIABLE) && strncmp(name, CONFIG_VARIABLE, len) == 0) ||
-        (len == strlen(SERVER_VARIABLE) && strncmp(name, SERVER_VARIABLE, len) == 0)) {
-        return true;
+    for (size_t i = 0; i < ARRAY_COUNT(OTHER_VARIABLES); i++) {
+        if (len == strlen(OTHER_VARIABLES[i]) && strncmp(name, OTHER_VARIABLES[i], len) == 0) {
+            return true;
+        }
     }
     for (size_t i = 0; i < config_option_count(); i++) {
         const struct config_option *option = config_option_at(i);

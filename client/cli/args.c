@@ -18,28 +18,32 @@
 /* Names of one command line that can be meant. */
 #define NAME_COUNT_MAX 64
 
-static const struct cli_option *find_named(const struct args_tables *tables, const char *name,
-                                           size_t len)
+const struct cli_option *args_find_option(const struct args_tables *tables, const char *name,
+                                          size_t len)
 {
-    for (size_t i = 0; i < tables->own_count + tables->common_count; i++) {
-        const struct cli_option *option =
-            i < tables->own_count ? &tables->own[i] : &tables->common[i - tables->own_count];
+    for (size_t i = 0; i < tables->count; i++) {
+        const struct option_group *group = &tables->groups[i];
 
-        if (strlen(option->name) == len && memcmp(option->name, name, len) == 0) {
-            return option;
+        for (size_t j = 0; j < group->count; j++) {
+            const struct cli_option *option = &group->options[j];
+
+            if (strlen(option->name) == len && memcmp(option->name, name, len) == 0) {
+                return option;
+            }
         }
     }
     return NULL;
 }
 
-static const struct cli_option *find_letter(const struct args_tables *tables, char letter)
+const struct cli_option *args_find_letter(const struct args_tables *tables, char letter)
 {
-    for (size_t i = 0; i < tables->own_count + tables->common_count; i++) {
-        const struct cli_option *option =
-            i < tables->own_count ? &tables->own[i] : &tables->common[i - tables->own_count];
+    for (size_t i = 0; i < tables->count; i++) {
+        const struct option_group *group = &tables->groups[i];
 
-        if (option->letter == letter && letter != '\0') {
-            return option;
+        for (size_t j = 0; j < group->count; j++) {
+            if (group->options[j].letter == letter && letter != '\0') {
+                return &group->options[j];
+            }
         }
     }
     return NULL;
@@ -88,20 +92,27 @@ const char *args_nearest(const char *word, const char *const *words, size_t coun
     return nearest;
 }
 
+/* Names of all options; returns their number. */
+static size_t list_names(const struct args_tables *tables, const char **names)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < tables->count; i++) {
+        for (size_t j = 0; j < tables->groups[i].count && count < NAME_COUNT_MAX; j++) {
+            names[count++] = tables->groups[i].options[j].name;
+        }
+    }
+    return count;
+}
+
 static int refuse_unknown(const struct args_tables *tables, const char *word, char *errmsg,
                           size_t errmsg_size)
 {
     const char *names[NAME_COUNT_MAX];
     const char *nearest;
     char name[WORD_LEN_MAX + 1];
-    size_t count = 0;
+    size_t count = list_names(tables, names);
 
-    for (size_t i = 0; i < tables->own_count && count < NAME_COUNT_MAX; i++) {
-        names[count++] = tables->own[i].name;
-    }
-    for (size_t i = 0; i < tables->common_count && count < NAME_COUNT_MAX; i++) {
-        names[count++] = tables->common[i].name;
-    }
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
     nearest = strncmp(word, "--", 2) == 0 ? args_nearest(name, names, count) : NULL;
     if (nearest != NULL) {
@@ -113,14 +124,24 @@ static int refuse_unknown(const struct args_tables *tables, const char *word, ch
     return ERR_INVALID;
 }
 
+int args_add(struct args *args, const char *name, const char *value)
+{
+    if (args->item_count == ARGS_ITEM_COUNT_MAX) {
+        return ERR_FULL;
+    }
+    args->items[args->item_count++] = (struct args_item){name, value};
+    return 0;
+}
+
 static int add_item(struct args *args, const struct cli_option *option, const char *value,
                     char *errmsg, size_t errmsg_size)
 {
-    if (args->item_count == ARGS_ITEM_COUNT_MAX) {
+    const char *name = args_is_alias(option) ? option->help + 1 : option->name;
+
+    if (args_add(args, name, value) != 0) {
         (void)snprintf(errmsg, errmsg_size, "more than %d options", ARGS_ITEM_COUNT_MAX);
         return ERR_INVALID;
     }
-    args->items[args->item_count++] = (struct args_item){option->name, value};
     return 0;
 }
 
@@ -143,10 +164,53 @@ static const struct cli_option *split_word(const struct parse *parse, const char
         size_t len = strcspn(word + 2, "=");
 
         *value = word[2 + len] == '=' ? word + 2 + len + 1 : NULL;
-        return find_named(parse->tables, word + 2, len);
+        return args_find_option(parse->tables, word + 2, len);
     }
     *value = word[2] != '\0' ? word + 2 : NULL;
-    return find_letter(parse->tables, word[1]);
+    return args_find_letter(parse->tables, word[1]);
+}
+
+bool args_is_alias(const struct cli_option *option)
+{
+    return option->help[0] == '=';
+}
+
+bool args_is_choice(const char *choices, const char *word)
+{
+    size_t len = strlen(word);
+
+    while (*choices != '\0') {
+        size_t choice_len = strcspn(choices, "|");
+
+        if (choice_len == len && memcmp(choices, word, len) == 0) {
+            return true;
+        }
+        choices += choice_len + (choices[choice_len] == '|');
+    }
+    return false;
+}
+
+/* "a|b|c" as "a, b or c". */
+static int refuse_choice(const struct cli_option *option, const char *value, char *errmsg,
+                         size_t errmsg_size)
+{
+    const char *choices = option->value;
+    char words[128] = "";
+    size_t len = 0;
+
+    while (*choices != '\0' && len < sizeof(words)) {
+        size_t choice_len = strcspn(choices, "|");
+        bool is_last = choices[choice_len] == '\0';
+
+        len += (size_t)snprintf(words + len, sizeof(words) - len, "%s%.*s",
+                                len == 0  ? ""
+                                : is_last ? " or "
+                                          : ", ",
+                                (int)choice_len, choices);
+        choices += choice_len + !is_last;
+    }
+    (void)snprintf(errmsg, errmsg_size, "--%s \"%s\" must be %s", option->name, value, words);
+    return ERR_INVALID;
 }
 
 /* One option; its value may be the next word. */
@@ -170,6 +234,10 @@ static int parse_option(struct parse *parse)
             return ERR_INVALID;
         }
         value = parse->argv[++parse->index];
+    }
+    if (option->value != NULL && strchr(option->value, '|') != NULL &&
+        !args_is_choice(option->value, value)) {
+        return refuse_choice(option, value, parse->errmsg, parse->errmsg_size);
     }
     return add_item(parse->args, option, value == NULL ? "" : value, parse->errmsg,
                     parse->errmsg_size);

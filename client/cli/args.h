@@ -17,13 +17,15 @@
 /* Options and operands of one command line; more are refused. */
 #define ARGS_ITEM_COUNT_MAX    128
 #define ARGS_OPERAND_COUNT_MAX 8
+#define ARGS_GROUP_COUNT_MAX   8
 
 /* A row of an option table. */
 struct cli_option {
     const char *name;  /* without dashes */
     char letter;       /* 0: none */
-    const char *value; /* what to call the value in the help, "TIME"; NULL: a flag */
-    const char *help;  /* one phrase */
+    const char *value; /* what to call the value in the help, "TIME"; "a|b": it is one of these;
+                          NULL: a flag */
+    const char *help;  /* one phrase; "=name": another name of that option, not shown */
 };
 
 struct args_item {
@@ -39,12 +41,17 @@ struct args {
     size_t operand_count;
 };
 
-/* Two tables are looked at: the command's own, and what all commands know. */
+/* Options that belong together, under one title in the help. */
+struct option_group {
+    const char *title; /* "options" */
+    const struct cli_option *options;
+    size_t count;
+};
+
+/* What a command knows: its own options, and those it shares with others. */
 struct args_tables {
-    const struct cli_option *own;
-    size_t own_count;
-    const struct cli_option *common;
-    size_t common_count;
+    struct option_group groups[ARGS_GROUP_COUNT_MAX];
+    size_t count;
 };
 
 /*
@@ -55,6 +62,25 @@ struct args_tables {
  */
 MUST_USE int args_parse(const struct args_tables *tables, int argc, char **argv, struct args *out,
                         char *errmsg, size_t errmsg_size);
+
+/* The option of a name, of so many bytes; NULL if there is none. */
+const struct cli_option *args_find_option(const struct args_tables *tables, const char *name,
+                                          size_t len);
+const struct cli_option *args_find_letter(const struct args_tables *tables, char letter);
+
+/*
+ * Append an option that was not on the command line.
+ *
+ * shape:  name is an option's, static; value lives as long as args.
+ * errors: ERR_FULL.
+ */
+MUST_USE int args_add(struct args *args, const char *name, const char *value);
+
+/* Is it another name of an option? */
+bool args_is_alias(const struct cli_option *option);
+
+/* Is `word` one of the words of "a|b|c"? */
+bool args_is_choice(const char *choices, const char *word);
 
 /* Last value of an option, or `otherwise` if it was not given. */
 const char *args_text(const struct args *args, const char *name, const char *otherwise);

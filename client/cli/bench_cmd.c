@@ -7,7 +7,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/json.h"
-#include "client/cli/timetext.h"
+#include "client/cli/moment.h"
 #include "lib/io/entropy.h"
 
 #include <inttypes.h>
@@ -23,8 +23,6 @@
 
 static int read_times(const struct args *args, struct load_options *out)
 {
-    const char *at = args_text(args, "at", NULL);
-
     if (args_span(args, "delay-min", &out->delay_min_ms) != 0 ||
         args_span(args, "delay-max", &out->delay_max_ms) != 0 ||
         args_span(args, "patience", &out->patience_ms) != 0) {
@@ -36,8 +34,9 @@ static int read_times(const struct args *args, struct load_options *out)
     if (out->delay_max_ms < out->delay_min_ms || out->delay_max_ms > DELAY_MS_MAX) {
         return cli_usage("--delay-max must be at least --delay-min and at most a hundred years");
     }
-    if (at != NULL && (timetext_read_when(at, &out->at) != 0 || out->at.kind != WHEN_DUE)) {
-        return cli_usage("--at \"%s\" must be a time with its zone like 2026-01-02T03:04:05Z", at);
+    if (args_has(args, "at")) {
+        out->at.kind = WHEN_DUE; // one moment for all, however long the making takes
+        return moment_option_wall(args, "at", &out->at.due_ms);
     }
     return CLI_OK;
 }
@@ -184,6 +183,7 @@ const struct command BENCH_COMMANDS[] = {
      "  foliot bench create -q mail --rate 500 --count 5000 --delay-min 1s --delay-max 5s --keyed "
      "-o json\n"
      "  foliot bench create -q mail -c 100000 --batch 500 --at 2026-01-02T03:04:05Z --out ids\n",
-     CREATE_OPTIONS, ARRAY_COUNT(CREATE_OPTIONS), bench_create},
+     CREATE_OPTIONS, ARRAY_COUNT(CREATE_OPTIONS), bench_create,
+     COMMAND_CALLS | COMMAND_LINES | COMMAND_TIMES},
 };
 const size_t BENCH_COMMAND_COUNT = ARRAY_COUNT(BENCH_COMMANDS);

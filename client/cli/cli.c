@@ -2,10 +2,14 @@
  *
  * Exit codes and complaints.
  */
+#define _GNU_SOURCE /* environ */
+
 #include "client/cli/cli.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 int cli_exit_of(enum rpc_status status)
 {
@@ -88,4 +92,16 @@ int cli_usage(const char *format, ...)
     say(format, args);
     va_end(args);
     return CLI_USAGE;
+}
+
+const char *cli_variable(const char *name)
+{
+    size_t len = strlen(name);
+
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        if (strncmp(*entry, name, len) == 0 && (*entry)[len] == '=') {
+            return *entry + len + 1;
+        }
+    }
+    return NULL;
 }

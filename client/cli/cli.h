@@ -33,4 +33,7 @@ void cli_say(const char *format, ...) PRINTF_LIKE(1, 2);
 /* cli_say, and return CLI_USAGE. */
 int cli_usage(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* Value of an environment variable, or NULL. */
+const char *cli_variable(const char *name);
+
 #endif

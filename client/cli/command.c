@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding a command, its help, and its options.
+ * Finding a command and the options that it knows, and running it.
  */
 #define _GNU_SOURCE /* strerrordesc_np */
 
 #include "client/cli/command.h"
 
 #include "client/cli/cli.h"
+#include "client/cli/complete.h"
+#include "client/cli/context.h"
+#include "client/cli/help.h"
+#include "client/cli/watch.h"
+#include "client/cli/zone.h"
 #include "lib/base/buf.h"
 #include "lib/base/check.h"
 
@@ -14,90 +19,163 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMMAND_COUNT_MAX 32
+/* Different words that are offered for a misspelt one. */
+#define WORD_COUNT_MAX 64
 
-#ifndef FOLIOT_VERSION
-#define FOLIOT_VERSION "0.1.0"
-#endif
-
-static const struct cli_option COMMON[] = {
-    {"server", 's', "HOST:PORT", "broker to ask; several are tried in turn (FOLIOT_SERVER)"},
+static const struct cli_option CALL_OPTIONS[] = {
+    {"address", 's', "HOST:PORT", "broker to ask; several are tried in turn (FOLIOT_ADDRESS)"},
+    {"server", 0, "HOST:PORT", "=address"},
+    {"context", 0, "NAME", "settings under a name, see foliot context (FOLIOT_CONTEXT)"},
     {"timeout", 0, "SPAN", "give up after this long (default 10s)"},
-    {"output", 'o', "table|json", "form of the output (default table)"},
+};
+static const struct cli_option ROW_OPTIONS[] = {
+    {"output", 'o', "table|wide|json|jsonl|name", "form of the output (default table)"},
+    {"columns", 0, "NAME,NAME", "only these columns, in this order"},
+    {"no-headers", 0, NULL, "leave out the headings"},
+};
+static const struct cli_option LINE_OPTIONS[] = {
+    {"output", 'o', "table|json|jsonl", "form of the output (default table)"},
+};
+static const struct cli_option TIME_OPTIONS[] = {
+    {"tz", 0, "ZONE", "zone of times that are read and shown, as Europe/Paris (default local)"},
+    {"utc", 0, NULL, "the same as --tz UTC"},
+};
+static const struct cli_option WATCH_OPTIONS[] = {
+    {"watch", 'w', NULL, "show it again and again, until Ctrl-C"},
+    {"interval", 0, "SPAN", "with --watch: how often (default 2s)"},
+};
+static const struct cli_option HELP_OPTIONS[] = {
     {"help", 'h', NULL, "show this help"},
 };
 
-/* All commands, in the order of the help; returns their number. */
-static size_t list_commands(const struct command **out)
+static const struct {
+    const char *noun;
+    const char *summary;
+} NOUNS[] = {
+    {"task", "one thing to do at one due time"},
+    {"queue", "named classes of tasks, with their policy and target"},
+    {"cluster", "brokers, and who owns what"},
+    {"context", "addresses and other settings of this command, under names"},
+    {"receive", "a sample receiver"},
+    {"bench", "load, to see what a cluster takes"},
+    {"completion", "completion of words by the shell"},
+    {"version", "the version of this command"},
+};
+
+static const struct {
+    const struct command *commands;
+    const size_t *count;
+} TABLES[] = {
+    {TASK_COMMANDS, &TASK_COMMAND_COUNT},       {QUEUE_COMMANDS, &QUEUE_COMMAND_COUNT},
+    {CLUSTER_COMMANDS, &CLUSTER_COMMAND_COUNT}, {CONTEXT_COMMANDS, &CONTEXT_COMMAND_COUNT},
+    {RECEIVE_COMMANDS, &RECEIVE_COMMAND_COUNT}, {BENCH_COMMANDS, &BENCH_COMMAND_COUNT},
+    {OTHER_COMMANDS, &OTHER_COMMAND_COUNT},
+};
+
+size_t command_count(void)
 {
-    const struct {
-        const struct command *commands;
-        size_t count;
-    } tables[] = {
-        {TASK_COMMANDS, TASK_COMMAND_COUNT},       {QUEUE_COMMANDS, QUEUE_COMMAND_COUNT},
-        {CLUSTER_COMMANDS, CLUSTER_COMMAND_COUNT}, {RECEIVE_COMMANDS, RECEIVE_COMMAND_COUNT},
-        {BENCH_COMMANDS, BENCH_COMMAND_COUNT},
-    };
     size_t count = 0;
 
-    for (size_t i = 0; i < ARRAY_COUNT(tables); i++) {
-        for (size_t j = 0; j < tables[i].count; j++) {
-            REQUIRE(count < COMMAND_COUNT_MAX);
-            out[count++] = &tables[i].commands[j];
-        }
+    for (size_t i = 0; i < ARRAY_COUNT(TABLES); i++) {
+        count += *TABLES[i].count;
     }
     return count;
 }
 
-static void print_overview(FILE *file)
+const struct command *command_at(size_t index)
 {
-    const struct command *commands[COMMAND_COUNT_MAX];
-    size_t count = list_commands(commands);
+    size_t i = 0;
 
-    (void)fputs("foliot: create tasks, look at a Foliot cluster, receive what is due\n\n"
-                "usage: foliot COMMAND [OPTION…] [OPERAND…]\n\ncommands:\n",
-                file);
-    for (size_t i = 0; i < count; i++) {
-        (void)fprintf(file, "  %-8s %-8s %s\n", commands[i]->noun, commands[i]->verb,
-                      commands[i]->summary);
+    while (index >= *TABLES[i].count) {
+        index -= *TABLES[i++].count;
+        REQUIRE(i < ARRAY_COUNT(TABLES));
     }
-    (void)fputs("  version           print the version\n"
-                "\nfoliot COMMAND --help shows options and examples.\n"
-                "exit status: 0 ok, 1 error, 2 usage, 3 not found, 4 denied, 5 conflict, "
-                "6 unavailable, 7 timeout\n",
-                file);
+    return &TABLES[i].commands[index];
 }
 
-static void print_options(const struct cli_option *options, size_t count)
+const struct command *command_find(const char *noun, const char *verb)
 {
-    for (size_t i = 0; i < count; i++) {
-        char names[64];
-        char letter[8] = "    ";
+    for (size_t i = 0; i < command_count(); i++) {
+        const struct command *command = command_at(i);
 
-        if (options[i].letter != '\0') {
-            (void)snprintf(letter, sizeof(letter), "-%c, ", options[i].letter);
+        if (strcmp(command->noun, noun) == 0 &&
+            (command->verb[0] == '\0' || strcmp(command->verb, verb) == 0)) {
+            return command;
         }
-        (void)snprintf(names, sizeof(names), "%s--%s %s", letter, options[i].name,
-                       options[i].value == NULL ? "" : options[i].value);
-        (void)printf("  %-30s %s\n", names, options[i].help);
+    }
+    return NULL;
+}
+
+bool command_is_noun(const char *noun)
+{
+    bool is_found = false;
+
+    for (size_t i = 0; i < command_count() && !is_found; i++) {
+        is_found = strcmp(command_at(i)->noun, noun) == 0;
+    }
+    return is_found;
+}
+
+const char *command_noun_summary(const char *noun)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(NOUNS); i++) {
+        if (strcmp(NOUNS[i].noun, noun) == 0) {
+            return NOUNS[i].summary;
+        }
+    }
+    return "";
+}
+
+static void add_group(struct args_tables *out, const char *title, const struct cli_option *options,
+                      size_t count)
+{
+    if (count > 0) {
+        out->groups[out->count++] = (struct option_group){title, options, count};
     }
 }
 
-static void print_help(const struct command *command)
+void command_tables(const struct command *command, struct args_tables *out)
 {
-    (void)printf("%s\n\nusage: foliot %s%s%s [OPTION…]%s%s\n\noptions:\n", command->summary,
-                 command->noun, command->verb[0] == '\0' ? "" : " ", command->verb,
-                 command->operands[0] == '\0' ? "" : " ", command->operands);
-    print_options(command->options, command->option_count);
-    print_options(COMMON, ARRAY_COUNT(COMMON));
-    (void)printf("\nexamples:\n%s", command->examples);
+    memset(out, 0, sizeof(*out));
+    add_group(out, "options", command->options, command->option_count);
+    if ((command->traits & COMMAND_ROWS) != 0) {
+        add_group(out, "output", ROW_OPTIONS, ARRAY_COUNT(ROW_OPTIONS));
+    }
+    if ((command->traits & COMMAND_LINES) != 0) {
+        add_group(out, "output", LINE_OPTIONS, ARRAY_COUNT(LINE_OPTIONS));
+    }
+    if ((command->traits & (COMMAND_TIMES | COMMAND_ROWS)) != 0) {
+        add_group(out, "times", TIME_OPTIONS, ARRAY_COUNT(TIME_OPTIONS));
+    }
+    if ((command->traits & COMMAND_WATCH) != 0) {
+        add_group(out, "watching", WATCH_OPTIONS, ARRAY_COUNT(WATCH_OPTIONS));
+    }
+    if ((command->traits & COMMAND_CALLS) != 0) {
+        add_group(out, "brokers", CALL_OPTIONS, ARRAY_COUNT(CALL_OPTIONS));
+    }
+    add_group(out, "help", HELP_OPTIONS, ARRAY_COUNT(HELP_OPTIONS));
 }
 
-static int refuse_verb(const char *noun, const char *verb, const char *const *verbs, size_t count)
+/* ---- words that name no command ---- */
+
+static int refuse_verb(const char *noun, const char *verb)
 {
-    char known[128] = "";
+    const char *verbs[WORD_COUNT_MAX];
+    const char *nearest;
+    char known[256] = "";
+    size_t count = 0;
     size_t len = 0;
 
+    for (size_t i = 0; i < command_count(); i++) {
+        if (strcmp(command_at(i)->noun, noun) == 0 && count < WORD_COUNT_MAX) {
+            verbs[count++] = command_at(i)->verb;
+        }
+    }
+    nearest = args_nearest(verb, verbs, count);
+    if (nearest != NULL) {
+        return cli_usage("no command \"%s %s\"; did you mean \"foliot %s %s\"?", noun, verb, noun,
+                         nearest);
+    }
     for (size_t i = 0; i < count && len < sizeof(known); i++) {
         len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s",
                                 i == 0           ? ""
@@ -113,27 +191,20 @@ static int refuse_verb(const char *noun, const char *verb, const char *const *ve
 /* Say that there is no such command, and what may have been meant. */
 static int refuse_command(const char *noun, const char *verb)
 {
-    const struct command *commands[COMMAND_COUNT_MAX];
-    const char *words[COMMAND_COUNT_MAX];
-    size_t count = list_commands(commands);
-    size_t word_count = 0;
+    const char *words[WORD_COUNT_MAX];
     const char *nearest;
+    size_t count = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(commands[i]->noun, noun) == 0) {
-            words[word_count++] = commands[i]->verb;
-        }
+    if (command_is_noun(noun)) {
+        return refuse_verb(noun, verb);
     }
-    if (word_count > 0) {
-        nearest = args_nearest(verb, words, word_count);
-        if (nearest == NULL) {
-            return refuse_verb(noun, verb, words, word_count);
-        }
-        return cli_usage("no command \"%s %s\"; did you mean \"foliot %s %s\"?", noun, verb, noun,
-                         nearest);
+    if (noun[0] == '-') {
+        return cli_usage("\"%s\" comes before the command; options follow it: "
+                         "foliot NOUN VERB [OPTION…]",
+                         noun);
     }
-    for (size_t i = 0; i < count; i++) {
-        words[i] = commands[i]->noun;
+    for (size_t i = 0; i < command_count() && count < WORD_COUNT_MAX; i++) {
+        words[count++] = command_at(i)->noun;
     }
     nearest = args_nearest(noun, words, count);
     if (nearest == NULL) {
@@ -142,29 +213,7 @@ static int refuse_command(const char *noun, const char *verb)
     return cli_usage("no command \"%s\"; did you mean \"foliot %s\"?", noun, nearest);
 }
 
-static const struct command *find_command(const char *noun, const char *verb)
-{
-    const struct command *commands[COMMAND_COUNT_MAX];
-    size_t count = list_commands(commands);
-
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(commands[i]->noun, noun) == 0 &&
-            (commands[i]->verb[0] == '\0' || strcmp(commands[i]->verb, verb) == 0)) {
-            return commands[i];
-        }
-    }
-    return NULL;
-}
-
-static int check_output(const struct args *args)
-{
-    const char *output = args_text(args, "output", "table");
-
-    if (strcmp(output, "table") != 0 && strcmp(output, "json") != 0) {
-        return cli_usage("--output \"%s\" must be table or json", output);
-    }
-    return CLI_OK;
-}
+/* ---- running ---- */
 
 static bool wants_help(int argc, char **argv)
 {
@@ -176,17 +225,37 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
+/* What options mean for every command alike. */
+static int apply_common(const struct args *args)
+{
+    const char *zone = args_text(args, "tz", NULL);
+
+    if (args_has(args, "utc")) {
+        if (zone != NULL && strcmp(zone, "UTC") != 0) {
+            return cli_usage("give --utc or --tz, not both");
+        }
+        zone = "UTC";
+    }
+    if (zone != NULL && zone_use(zone) != 0) {
+        return cli_usage("--tz \"%s\" is no time zone of this machine; one looks like "
+                         "Europe/Paris, see /usr/share/zoneinfo (package tzdata)",
+                         zone);
+    }
+    return CLI_OK;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
-    const struct args_tables tables = {command->options, command->option_count, COMMON,
-                                       ARRAY_COUNT(COMMON)};
+    static struct contexts contexts; // args borrows values from it
+    struct args_tables tables;
     struct args args;
     char errmsg[256];
+    int code;
 
     if (wants_help(argc, argv)) {
-        print_help(command);
-        return CLI_OK;
+        return help_command(command);
     }
+    command_tables(command, &tables);
     if (args_parse(&tables, argc, argv, &args, errmsg, sizeof(errmsg)) != 0) {
         return cli_usage("%s", errmsg);
     }
@@ -194,22 +263,29 @@ static int run_command(const struct command *command, int argc, char **argv)
         return cli_usage("\"%s\" is one operand too many; see --help",
                          args.operands[command->operand_max]);
     }
-    if (check_output(&args) != CLI_OK) {
-        return CLI_USAGE;
+    code = context_apply(&contexts, &tables, &args);
+    if (code == CLI_OK) {
+        code = apply_common(&args);
     }
-    return command->run(&args);
+    if (code == CLI_OK) {
+        code = args_has(&args, "watch") ? watch_run(command->run, &args) : command->run(&args);
+    }
+    contexts_fini(&contexts);
+    return code;
 }
 
 bool command_wants_json(const struct args *args)
 {
-    return strcmp(args_text(args, "output", "table"), "json") == 0;
+    const char *output = args_text(args, "output", "table");
+
+    return strcmp(output, "json") == 0 || strcmp(output, "jsonl") == 0;
 }
 
 int command_print(const struct buf *out)
 {
     struct slice text = buf_slice(out);
 
-    if (out->failed || fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout) != 0) {
+    if (out->failed || watch_write(text) != 0 || fflush(stdout) != 0) {
         if (errno != EPIPE) { // Whoever read us has had enough: nothing to complain of.
             cli_say("could not write the output: %s", strerrordesc_np(errno));
         }
@@ -225,18 +301,22 @@ int command_main(int argc, char **argv)
     const struct command *command;
 
     if (argc < 2) {
-        print_overview(stderr);
+        help_overview(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(noun, "--help") == 0 || strcmp(noun, "-h") == 0 || strcmp(noun, "help") == 0) {
-        print_overview(stdout);
-        return CLI_OK;
+    if (strcmp(noun, "--help") == 0 || strcmp(noun, "-h") == 0) {
+        return help_overview(stdout);
     }
-    if (strcmp(noun, "version") == 0 || strcmp(noun, "--version") == 0) {
-        (void)printf("foliot %s\n", FOLIOT_VERSION);
-        return CLI_OK;
+    if (strcmp(noun, COMPLETE_WORD) == 0) {
+        return complete_words(argc - 2, argv + 2);
     }
-    command = find_command(noun, verb);
+    if (strcmp(noun, "--version") == 0) {
+        noun = "version";
+    }
+    command = command_find(noun, verb);
+    if (command == NULL && command_is_noun(noun) && wants_help(argc - 2, argv + 2)) {
+        return help_noun(noun);
+    }
     if (command == NULL) {
         return refuse_command(noun, verb);
     }

@@ -65,6 +65,12 @@ void json_int(struct json *json, const char *name, int64_t value)
     (void)buf_printf(json->out, "%" PRId64, value);
 }
 
+void json_int64(struct json *json, const char *name, int64_t value)
+{
+    put_name(json, name);
+    (void)buf_printf(json->out, "\"%" PRId64 "\"", value);
+}
+
 void json_bool(struct json *json, const char *name, bool value)
 {
     put_name(json, name);

@@ -26,7 +26,8 @@ void json_close(struct json *json, char bracket);
 /* Members. shape: name NULL inside an array. */
 void json_text(struct json *json, const char *name, const char *text);
 void json_slice(struct json *json, const char *name, struct slice text); /* clean UTF-8 */
-void json_int(struct json *json, const char *name, int64_t value);
+void json_int(struct json *json, const char *name, int64_t value);   /* of 32 bits on the wire */
+void json_int64(struct json *json, const char *name, int64_t value); /* a text, as proto3 has it */
 void json_bool(struct json *json, const char *name, bool value);
 
 /* Bytes in base64, as proto3 JSON has them. */

@@ -428,6 +428,6 @@ const struct command RECEIVE_COMMANDS[] = {
     {"receive", "", "", 0, "Receive attempts and say how late they come.",
      "  foliot receive --port 7500\n"
      "  foliot receive -p 0 --delay 50ms --fail-permille 10 -o json\n",
-     RECEIVE_OPTIONS, ARRAY_COUNT(RECEIVE_OPTIONS), receive},
+     RECEIVE_OPTIONS, ARRAY_COUNT(RECEIVE_OPTIONS), receive, COMMAND_LINES},
 };
 const size_t RECEIVE_COMMAND_COUNT = ARRAY_COUNT(RECEIVE_COMMANDS);

@@ -2,8 +2,6 @@
  *
  * Calls that wait for their answer, over the asynchronous client.
  */
-#define _GNU_SOURCE /* environ */
-
 #include "client/cli/session.h"
 
 #include "client/cli/cli.h"
@@ -16,7 +14,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A call that is being waited for. */
 struct wait {
@@ -36,10 +33,10 @@ static int add_servers(struct session *session, const char *text)
 
         if (len > 0) {
             if (session->count == SERVER_COUNT_MAX) {
-                return cli_usage("more than %d servers", SERVER_COUNT_MAX);
+                return cli_usage("more than %d addresses", SERVER_COUNT_MAX);
             }
             if (len >= SERVER_NAME_BYTES) {
-                return cli_usage("server \"%.60s…\" is too long", text);
+                return cli_usage("address \"%.60s…\" is too long", text);
             }
             (void)snprintf(session->names[session->count++], SERVER_NAME_BYTES, "%.*s", (int)len,
                            text);
@@ -49,31 +46,14 @@ static int add_servers(struct session *session, const char *text)
     return CLI_OK;
 }
 
-/* Value of an environment variable, or NULL. The environment does not change while we run. */
-static const char *find_variable(const char *name)
-{
-    size_t len = strlen(name);
-
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
-        if (strncmp(*entry, name, len) == 0 && (*entry)[len] == '=') {
-            return *entry + len + 1;
-        }
-    }
-    return NULL;
-}
-
 static int read_servers(struct session *session, const struct args *args)
 {
-    const char *from_environment = find_variable("FOLIOT_SERVER");
     int code = CLI_OK;
 
     for (size_t i = 0; i < args->item_count && code == CLI_OK; i++) {
-        if (strcmp(args->items[i].name, "server") == 0) {
+        if (strcmp(args->items[i].name, "address") == 0) {
             code = add_servers(session, args->items[i].value);
         }
-    }
-    if (code == CLI_OK && session->count == 0 && from_environment != NULL) {
-        code = add_servers(session, from_environment);
     }
     if (code == CLI_OK && session->count == 0) {
         code = add_servers(session, SERVER_DEFAULT);
@@ -95,9 +75,9 @@ static int open_channels(struct session *session)
         err = rpc_channel_open(session->loop, &options, &session->channels[i]);
         if (err != 0) {
             return err == ERR_INVALID
-                       ? cli_usage("server \"%s\" must be host:port, as 127.0.0.1:7400",
+                       ? cli_usage("address \"%s\" must be host:port, as 127.0.0.1:7400",
                                    session->names[i])
-                       : cli_usage("server \"%s\": %s", session->names[i], err_text(err));
+                       : cli_usage("address \"%s\": %s", session->names[i], err_text(err));
         }
     }
     return CLI_OK;
@@ -240,8 +220,8 @@ int session_complain(const struct session *session, const char *what, const stru
             fault->reason[0] == '\0' ? "" : " (", fault->reason,
             fault->reason[0] == '\0' ? "" : ")", fault->message, retry);
     if (fault->status == RPC_UNAVAILABLE) {
-        cli_say("asked %zu server%s, the last one was %s; name others with --server or "
-                "FOLIOT_SERVER",
+        cli_say("asked %zu server%s, the last one was %s; name others with --address or "
+                "FOLIOT_ADDRESS",
                 session->count, session->count == 1 ? "" : "s", session->names[session->current]);
     }
     return cli_exit_of(fault->status);

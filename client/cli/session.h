@@ -35,8 +35,8 @@ struct session {
 };
 
 /*
- * Open, with the servers of --server (any number, or several with commas), else of FOLIOT_SERVER,
- * else the default; and --timeout.
+ * Open, with the servers of --address (any number, or several with commas), else the default; and
+ * --timeout. What the environment and the context say is among the options already (context.h).
  *
  * errors: an exit code after saying so on standard error; then there is nothing to close.
  */

@@ -6,10 +6,10 @@
  */
 #include "broker/config.h"
 
-#include "broker/config_yaml.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "lib/yaml/flat_yaml.h"
 
 #include <string.h>
 
@@ -70,7 +70,7 @@ static void split(struct lines *lines, const uint8_t *data, size_t size)
     }
 }
 
-static void on_entry(void *ctx, const struct yaml_entry *entry)
+static void on_entry(void *ctx, const struct flat_entry *entry)
 {
     size_t *count = ctx;
 
@@ -89,7 +89,7 @@ static void check_print(const struct config *config)
     buf_init(&errors, 65536);
     config_print(config, &text);
     REQUIRE(!text.failed);
-    REQUIRE(config_yaml_parse("printed", buf_slice(&text), on_entry, &count, &errors) == 0);
+    REQUIRE(flat_yaml_parse("printed", buf_slice(&text), on_entry, &count, &errors) == 0);
     REQUIRE(count > 10);
     buf_fini(&text);
     buf_fini(&errors);

@@ -2,7 +2,7 @@
  *
  * Any bytes as a configuration file: entries keep their bounds, nothing leaks, no crash.
  */
-#include "broker/config_yaml.h"
+#include "lib/yaml/flat_yaml.h"
 
 #include "lib/base/check.h"
 #include "lib/base/err.h"
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void on_entry(void *ctx, const struct yaml_entry *entry)
+static void on_entry(void *ctx, const struct flat_entry *entry)
 {
     size_t *count = ctx;
 
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int err;
 
     buf_init(&errors, 65536);
-    err = config_yaml_parse("f", (struct slice){data, size}, on_entry, &count, &errors);
+    err = flat_yaml_parse("f", (struct slice){data, size}, on_entry, &count, &errors);
     REQUIRE(count <= YAML_KEY_COUNT_MAX);
     REQUIRE((err == 0) == (buf_len(&errors) == 0));
     buf_fini(&errors);

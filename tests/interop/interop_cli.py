@@ -231,7 +231,7 @@ def exit_codes_tell_errors_apart(broker):
     foliot("task", "get", "-q", "m", "-k", "k", broker=broker, code=3)
     foliot("task", "create", "-q", "slow", "--timeout", "200ms", broker=broker, code=7)
     foliot("task", "create", "-q", "m", servers=[dead_address()], code=6)
-    assert "name others with --server" in foliot.stderr, foliot.stderr
+    assert "name others with --address" in foliot.stderr, foliot.stderr
     broker.tasks.fail_next = [(grpc.StatusCode.RESOURCE_EXHAUSTED, "FULL")]
     foliot("task", "create", "-q", "m", broker=broker, code=6)
     assert "try again in 1000 ms" in foliot.stderr, foliot.stderr
@@ -245,7 +245,7 @@ def each_mistake_has_one_line_that_says_what_to_do(broker):
         (("task", "creat"), 'did you mean "foliot task create"?'),
         (("cluster", "bogus"), '"foliot cluster" knows status or shards'),
         (("task", "create", "--quue", "m"), 'did you mean "--queue"?'),
-        (("task", "create", "-q", "m", "--at", "tomorow"), "must be +15m, now, or a time"),
+        (("task", "create", "-q", "m", "--at", "tomorow"), "must be +15m, now, tomorrow 09:00, or"),
         (("task", "create", "-q", "m", "-f", "/nonexistent"), "No such file or directory"),
         (("task", "create", "-q", "m", "--key-policy", "reject"), "add --key KEY"),
         (("queue", "create", "m", "-t", "receiver://h:1", "--failures-max", "0"),
@@ -350,8 +350,11 @@ def keeps_what_a_queue_update_does_not_name(broker):
 def lists_queues_over_several_pages(broker):
     for name in "abcd":
         foliot("queue", "create", name, "-t", "receiver://h:1", broker=broker)
-    lines = foliot("queue", "list", "-o", "json", broker=broker).splitlines()
+    lines = foliot("queue", "list", "-o", "jsonl", broker=broker).splitlines()
     assert [json.loads(line)["name"] for line in lines] == ["mail", "a", "b", "c", "d"], lines
+    whole = json.loads(foliot("queue", "list", "-o", "json", broker=broker))
+    assert whole == {"queues": [json.loads(line) for line in lines]}, whole
+    assert foliot("queue", "list", "-o", "name", broker=broker).split() == ["mail", *"abcd"]
     assert len(foliot("queue", "list", broker=broker).splitlines()) == 6
 
 

@@ -18,8 +18,13 @@ static const struct cli_option OWN[] = {
     {"count", 'c', "N", ""},
     {"delay", 0, "SPAN", ""},
 };
-static const struct cli_option COMMON[] = {{"server", 's', "HOST:PORT", ""}};
-static const struct args_tables TABLES = {OWN, ARRAY_COUNT(OWN), COMMON, ARRAY_COUNT(COMMON)};
+static const struct cli_option COMMON[] = {
+    {"address", 's', "HOST:PORT", ""},
+    {"server", 0, "HOST:PORT", "=address"},
+    {"output", 'o', "table|wide|json", ""},
+};
+static const struct args_tables TABLES = {
+    {{"own", OWN, ARRAY_COUNT(OWN)}, {"common", COMMON, ARRAY_COUNT(COMMON)}}, 2};
 
 static char errmsg[256];
 
@@ -55,6 +60,19 @@ Test(args, takes_every_form_of_an_option)
     cr_assert_eq(delay_ms, 5400000);
     cr_assert_eq(args.operand_count, 1);
     cr_assert_str_eq(args.operands[0], "ID");
+    cr_assert_str_eq(args_text(&args, "address", ""), "h:2");
+    cr_assert(!args_has(&args, "server"), "another name is the same option");
+}
+
+Test(args, an_option_of_several_words_takes_no_other)
+{
+    struct args args;
+
+    cr_assert_eq(PARSE(&args, "-o", "wide"), 0);
+    cr_assert_eq(PARSE(&args, "-o", "wid"), ERR_INVALID);
+    cr_assert_str_eq(errmsg, "--output \"wid\" must be table, wide or json");
+    cr_assert_eq(PARSE(&args, "--output="), ERR_INVALID);
+    cr_assert(!args_is_choice("a|b", "a|b"));
 }
 
 Test(args, two_dashes_end_the_options_and_one_is_an_operand)
@@ -187,14 +205,17 @@ Test(json, commas_and_escapes_are_right)
     json_open(&json, "list", '[');
     json_int(&json, NULL, -5);
     json_int(&json, NULL, INT64_MAX);
+    json_int64(&json, NULL, INT64_MIN);
     json_open(&json, NULL, '{');
     json_close(&json, '}');
     json_close(&json, ']');
     json_bool(&json, "yes", true);
     json_slice(&json, "none", (struct slice){NULL, 0});
     json_close(&json, '}');
-    cr_assert_str_eq(buf_text(&out), "{\"a\":\"q\\\"b\\\\n\\n\\u0001\\u007f\xc3\xa4\",\"list\":[-5,"
-                                     "9223372036854775807,{}],\"yes\":true,\"none\":\"\"}");
+    cr_assert_str_eq(
+        buf_text(&out),
+        "{\"a\":\"q\\\"b\\\\n\\n\\u0001\\u007f\xc3\xa4\",\"list\":[-5,"
+        "9223372036854775807,\"-9223372036854775808\",{}],\"yes\":true,\"none\":\"\"}");
     buf_fini(&out);
 }
 
@@ -235,11 +256,31 @@ Test(table, columns_are_as_wide_as_their_widest_cell)
     struct buf out;
 
     buf_init(&out, 4096);
-    table_init(&table, headings, 2);
+    table_init(&table, 2);
+    table_head(&table, headings, false);
     table_add(&table, (const char *const[]){"x\xc3\xa4y", "1"});
     table_add(&table, (const char *const[]){"", "22"});
-    table_write(&table, &out);
+    table_flush(&table, &out);
     cr_assert_str_eq(buf_text(&out), "A    BB\nx\xc3\xa4y  1\n     22\n");
+    buf_clear(&out);
+    table_add(&table, (const char *const[]){"z", "3"});
+    table_flush(&table, &out);
+    cr_assert_str_eq(buf_text(&out), "z    3\n", "later pages keep the width");
+    table_fini(&table);
+    buf_fini(&out);
+}
+
+Test(table, cells_do_not_move_the_cursor)
+{
+    struct table table;
+    struct buf out;
+
+    buf_init(&out, 4096);
+    table_init(&table, 1);
+    table_head(&table, (const char *const[]){"H"}, true);
+    table_add(&table, (const char *const[]){"a\x1b[2J\nb\x7f"});
+    table_flush(&table, &out);
+    cr_assert_str_eq(buf_text(&out), "\x1b[1mH\x1b[0m\na?[2J?b?\n");
     table_fini(&table);
     buf_fini(&out);
 }

@@ -443,7 +443,8 @@ Test(config, a_foreign_variable_is_a_warning_with_a_hint)
     load_all(&load, NULL,
              WORDS("FOLIOT_DATABASES=db0=dbname=a", "FOLIOT_LOG_LEVL=warn",
                    "FOLIOT_PORT=tcp://10.0.0.1:7400", "FOLIOT_NOPE=1", "FOLIOT_TEST_PG=x",
-                   "FOLIOT_SERVER=127.0.0.1:7400", "PATH=/bin"));
+                   "FOLIOT_SERVER=127.0.0.1:7400", "FOLIOT_ADDRESS=127.0.0.1:7400",
+                   "FOLIOT_CONTEXT=prod", "FOLIOT_NAMESPACE=shop", "PATH=/bin"));
     cr_assert_eq(load.err, 0, "%s", buf_text(&load.report.errors));
     cr_assert_str_eq(buf_text(&load.report.warnings),
                      "FOLIOT_LOG_LEVL: not a setting of ours, ignored; did you mean the variable "

@@ -4,8 +4,8 @@
  * scalars. Aliases, anchors, tags, duplicate keys and more than one document are refused. Knows
  * nothing of options.
  */
-#ifndef FOLIOT_BROKER_CONFIG_YAML_H
-#define FOLIOT_BROKER_CONFIG_YAML_H
+#ifndef FOLIOT_LIB_YAML_FLAT_YAML_H
+#define FOLIOT_LIB_YAML_FLAT_YAML_H
 
 #include "lib/base/attr.h"
 #include "lib/base/buf.h"
@@ -19,7 +19,7 @@
 #define YAML_ITEM_COUNT_MAX 256
 
 /* One key and its value; all borrowed for the call. */
-struct yaml_entry {
+struct flat_entry {
     const char *key;           /* "zookeeper.hosts" */
     size_t line;               /* from 1 */
     const struct slice *items; /* one for a scalar */
@@ -27,7 +27,7 @@ struct yaml_entry {
     bool is_list;
 };
 
-typedef void (*yaml_entry_fn)(void *ctx, const struct yaml_entry *entry);
+typedef void (*flat_entry_fn)(void *ctx, const struct flat_entry *entry);
 
 /*
  * Parse a text and report each entry, in the order of the file.
@@ -36,7 +36,7 @@ typedef void (*yaml_entry_fn)(void *ctx, const struct yaml_entry *entry);
  * errors: ERR_INVALID with one line "name:line: …" appended to `errors`; entries before it have
  *         been reported. ERR_NO_MEMORY.
  */
-MUST_USE int config_yaml_parse(const char *name, struct slice text, yaml_entry_fn entry, void *ctx,
-                               struct buf *errors);
+MUST_USE int flat_yaml_parse(const char *name, struct slice text, flat_entry_fn entry, void *ctx,
+                             struct buf *errors);
 
 #endif

@@ -3,7 +3,7 @@
  * YAML events flattened to dotted keys. The event parser is libyaml's; what may stand where is
  * ours.
  */
-#include "broker/config_yaml.h"
+#include "lib/yaml/flat_yaml.h"
 
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -24,7 +24,7 @@
 struct flattener {
     const char *name;
     struct buf *errors;
-    yaml_entry_fn entry;
+    flat_entry_fn entry;
     void *ctx;
     char key[YAML_KEY_BYTES_MAX + 1];
     size_t prefix[DEPTH_MAX + 1];
@@ -129,7 +129,7 @@ static void report_entry(struct flattener *f, bool is_list)
     struct slice items[YAML_ITEM_COUNT_MAX];
     struct slice bytes = buf_slice(&f->bytes);
     size_t start = 0;
-    struct yaml_entry entry = {f->key, f->line, items, f->item_count, is_list};
+    struct flat_entry entry = {f->key, f->line, items, f->item_count, is_list};
 
     for (size_t i = 0; i < f->item_count; i++) {
         items[i].data = bytes.data == NULL ? NULL : bytes.data + start;
@@ -259,8 +259,8 @@ static int run_parser(struct flattener *f, yaml_parser_t *parser)
     return err;
 }
 
-int config_yaml_parse(const char *name, struct slice text, yaml_entry_fn entry, void *ctx,
-                      struct buf *errors)
+int flat_yaml_parse(const char *name, struct slice text, flat_entry_fn entry, void *ctx,
+                    struct buf *errors)
 {
     struct flattener *f = mem_new(1, sizeof(*f));
     yaml_parser_t parser;

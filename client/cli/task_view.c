@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Showing tasks.
+ */
+#include "client/cli/task_view.h"
+
+#include "client/cli/moment.h"
+#include "lib/io/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define COLUMNS(wide)                                                                      \
+    {                                                                                      \
+        {"ID", false}, {"QUEUE", false}, {"KEY", false}, {"STATE", false}, {"DUE", false}, \
+            {"DUE IN", wide}, {"ATTEMPT", false}, {"FAILURES", wide}, {"NAMESPACE", wide}, \
+            {"CREATED", wide}, {"PAYLOAD", wide},                                          \
+    }
+
+static const struct output_column LIST_COLUMNS[] = COLUMNS(true);
+static const struct output_column ALL_COLUMNS[] = COLUMNS(false);
+
+const struct output_layout TASK_LIST_LAYOUT = {LIST_COLUMNS, ARRAY_COUNT(LIST_COLUMNS), 0, "tasks"};
+const struct output_layout TASK_LAYOUT = {ALL_COLUMNS, ARRAY_COUNT(ALL_COLUMNS), 0, NULL};
+
+const char *task_view_state_name(enum task_view_state state)
+{
+    switch (state) {
+    case TASK_VIEW_WAITING:
+        return "WAITING";
+    case TASK_VIEW_READY:
+        return "READY";
+    case TASK_VIEW_RUNNING:
+        return "RUNNING";
+    case TASK_VIEW_RETRYING:
+        return "RETRYING";
+    case TASK_VIEW_DONE:
+        return "DONE";
+    case TASK_VIEW_OBSOLETE:
+        return "OBSOLETE";
+    case TASK_VIEW_DEAD:
+        return "DEAD";
+    case TASK_VIEW_EXPIRED:
+        return "EXPIRED";
+    }
+    return "UNSPECIFIED";
+}
+
+void task_view_json(struct json *json, const char *name, const struct task_view *view)
+{
+    char id[TASK_ID_TEXT_LEN + 1];
+    char state[40];
+
+    task_id_format(view->id, id);
+    (void)snprintf(state, sizeof(state), "TASK_STATE_%s", task_view_state_name(view->state));
+    json_open(json, name, '{');
+    json_text(json, "id", id);
+    json_text(json, "namespace", view->queue.tenant);
+    json_text(json, "queue", view->queue.name);
+    json_slice(json, "key", view->key);
+    json_time(json, "dueTime", view->due_ms);
+    json_time(json, "createTime", view->created_ms);
+    json_bytes(json, "payload", view->payload);
+    json_text(json, "state", state);
+    json_int(json, "attempt", view->attempt);
+    json_int(json, "failures", view->failures);
+    json_close(json, '}');
+}
+
+static void add_cells(struct output *output, const struct task_view *view)
+{
+    char id[TASK_ID_TEXT_LEN + 1];
+    char key[KEY_BYTES_MAX + 1];
+    char times[3][TIMETEXT_BYTES];
+    char numbers[3][24];
+
+    task_id_format(view->id, id);
+    (void)snprintf(key, sizeof(key), "%.*s", (int)view->key.len, (const char *)view->key.data);
+    moment_write(view->due_ms, times[0]);
+    moment_write_relative(view->due_ms, clock_wall_ms(), times[1]);
+    moment_write(view->created_ms, times[2]);
+    (void)snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu32, view->attempt);
+    (void)snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, view->failures);
+    (void)snprintf(numbers[2], sizeof(numbers[2]), "%zu bytes", view->payload.len);
+    output_row(output,
+               (const char *const[]){id, view->queue.name, key, task_view_state_name(view->state),
+                                     times[0], times[1], numbers[0], numbers[1], view->queue.tenant,
+                                     times[2], numbers[2]});
+}
+
+void task_view_add(struct output *output, const struct task_view *view)
+{
+    if (!output_wants_json(output)) {
+        add_cells(output, view);
+        return;
+    }
+    task_view_json(output_json(output), NULL, view);
+    output_json_done(output);
+}
