@@ -63,7 +63,8 @@ static int act(const struct config *config, enum config_action action, struct co
         (void)fputs("foliotd: the settings are good\n", stderr);
         return SERVER_EXIT_OK;
     case CONFIG_RUN:
-        return server_run(config, buf_text(&report->warnings));
+        return server_run(&(struct server_setup){
+            .config = config, .warnings = buf_text(&report->warnings), .backend = &SERVER_CLUSTER});
     case CONFIG_SHOW_HELP:
     case CONFIG_SHOW_VERSION:
         break;

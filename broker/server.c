@@ -134,35 +134,6 @@ static int open_rpc(struct server *server)
     return 0;
 }
 
-static int open_store(struct server *server)
-{
-    struct store_pg_database databases[DATABASE_COUNT_MAX];
-    struct store_pg_options options;
-    char why[512] = "";
-    int err;
-
-    for (uint32_t i = 0; i < server->database_count; i++) {
-        databases[i] =
-            (struct store_pg_database){server->databases[i].name, server->databases[i].conninfo};
-    }
-    store_pg_options_init(&options);
-    options.loop = server->loop;
-    options.databases = databases;
-    options.database_count = server->database_count;
-    options.shard_count = server->found.cluster.shard_count;
-    options.database_of = server->found.cluster.database_of;
-    options.cluster_id = server->found.cluster.id;
-    options.instance = server->instance;
-    options.unwritable_ms = server->found.session_timeout_ms;
-    options.events = server_store_events(server);
-    err = store_pg_open(&options, &server->store, why, sizeof(why));
-    if (err != 0) {
-        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot open the store", log_text("why", why),
-                   log_err(err));
-    }
-    return err;
-}
-
 static void fill_member(const struct server *server, struct member *member)
 {
     memset(member, 0, sizeof(*member));
@@ -172,34 +143,6 @@ static void fill_member(const struct server *server, struct member *member)
     memcpy(member->admin, server->admin_address, sizeof(member->admin));
     (void)snprintf(member->version, sizeof(member->version), "%s", FOLIOT_VERSION);
     member->started_ms = clock_wall_ms();
-}
-
-static int open_coord(struct server *server, const struct member *self)
-{
-    const struct config *config = server->config;
-    const char *names[DATABASE_COUNT_MAX];
-    const struct coord_zk_options options = {
-        .loop = server->loop,
-        .place = {.hosts = config->zookeeper_hosts,
-                  .root = config->zookeeper_root,
-                  .name = config->cluster_name,
-                  .session_timeout_ms = config->zookeeper_session_timeout_ms},
-        .databases = {names, server->database_count},
-        .cluster = &server->found.cluster,
-        .self = self,
-        .events = server_coord_events(server),
-        .on_note = server_on_note,
-    };
-    int err;
-
-    for (uint32_t i = 0; i < server->database_count; i++) {
-        names[i] = server->databases[i].name;
-    }
-    err = coord_zk_open(&options, &server->coord);
-    if (err != 0) {
-        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot open the coordinator", log_err(err));
-    }
-    return err;
 }
 
 static int open_outbound(struct server *server)
@@ -240,11 +183,11 @@ static int open_broker(struct server *server, const struct member *self)
     if (options == NULL) {
         return ERR_NO_MEMORY;
     }
-    options->cluster = server->found.cluster;
+    options->cluster = server->cluster;
     options->database_count = server->database_count;
     options->self = *self;
     options->writer = (int64_t)(entropy_u64() >> 1) | 1;
-    options->session_timeout_ms = server->found.session_timeout_ms;
+    options->session_timeout_ms = server->session_timeout_ms;
     options->entry_count_max = (uint32_t)server->config->memory_tasks;
     options->window_ms = server->config->memory_window_ms;
     err = broker_new(&env, options, &server->broker);
@@ -259,7 +202,7 @@ static int open_services(struct server *server)
         .store = server->store,
         .broker = server->broker,
         .now = &server->now,
-        .beat_us = beat_us(server->found.session_timeout_ms),
+        .beat_us = beat_us(server->session_timeout_ms),
     };
     struct service_options options = {
         .loop = server->loop,
@@ -269,7 +212,7 @@ static int open_services(struct server *server)
         .store = server->store,
         .coord = server->coord,
         .config = server->config,
-        .cluster = &server->found.cluster,
+        .cluster = &server->cluster,
         .name = server->name,
     };
     int err = queue_sync_open(&queues, &server->queues);
@@ -312,11 +255,11 @@ static int open_parts(struct server *server)
         err = open_rpc(server);
     }
     if (err == 0) {
-        err = open_store(server);
+        err = server->backend->open_store(server);
     }
     if (err == 0) {
         fill_member(server, &self);
-        err = open_coord(server, &self);
+        err = server->backend->open_coord(server, &self);
     }
     if (err == 0) {
         err = open_outbound(server);
@@ -331,7 +274,7 @@ static int open_parts(struct server *server)
         err = open_signals(server);
     }
     return err != 0 ? err
-                    : watchdog_open(server->loop, server->found.session_timeout_ms, NULL, NULL,
+                    : watchdog_open(server->loop, server->session_timeout_ms, NULL, NULL,
                                     &server->watchdog);
 }
 
@@ -408,9 +351,13 @@ static void log_warnings(struct server *server, const char *warnings)
 
 /* ---- life ---- */
 
-static void init_server(struct server *server, const struct config *config)
+static void init_server(struct server *server, const struct server_setup *setup)
 {
+    const struct config *config = setup->config;
+
     server->config = config;
+    server->backend = setup->backend;
+    server->backend_ctx = setup->backend_ctx;
     server->phase = SERVER_STARTING;
     server->session = COORD_AWAY;
     server->exit_status = SERVER_EXIT_FAILED;
@@ -457,7 +404,7 @@ static void run_loop(struct server *server)
     }
 }
 
-int server_run(const struct config *config, const char *warnings)
+int server_run(const struct server_setup *setup)
 {
     struct server *server = mem_new(1, sizeof(*server));
     int status = SERVER_EXIT_FAILED;
@@ -466,11 +413,11 @@ int server_run(const struct config *config, const char *warnings)
         return status;
     }
     block_signals();
-    init_server(server, config);
+    init_server(server, setup);
     the_server = server;
     check_set_hook(on_failed_check);
-    log_warnings(server, warnings);
-    if (metrics_open(FOLIOT_VERSION, config->name, &server->metrics) == 0 &&
+    log_warnings(server, setup->warnings);
+    if (metrics_open(FOLIOT_VERSION, setup->config->name, &server->metrics) == 0 &&
         server_prepare(server) && loop_open(&server->loop) == 0) {
         run_loop(server);
     }

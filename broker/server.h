@@ -3,9 +3,9 @@
  * The broker in its real world: builds every part in order, drives the core once per turn of the
  * loop, and takes everything down again in the right order. source: DESIGN 3 and 14
  *
- * Start: admin port → cluster from ZooKeeper → schema of every database → gRPC port → store →
- * coordinator → core → services. What cannot be reached is tried again, with a log line; meanwhile
- * /livez says yes and /readyz no.
+ * Start: admin port → the backend's start (cluster from ZooKeeper, schema of every database) → gRPC
+ * port → store → coordinator → core → services. What cannot be reached is tried again, with a log
+ * line; meanwhile /livez says yes and /readyz no.
  *
  * Drain (SIGTERM): health says NOT_SERVING → shards are released → clients are told to go elsewhere
  * → running attempts and open calls end, or the time is over → targets, ZooKeeper and databases are
@@ -21,12 +21,23 @@
 #define SERVER_EXIT_FAILED 1 /* it could not start, or not end in order */
 #define SERVER_EXIT_USAGE  2 /* the settings are wrong */
 
+struct backend;
+
+/* ZooKeeper and PostgreSQL: what foliotd stands on. (broker/server_cluster.c) */
+extern const struct backend SERVER_CLUSTER;
+
+struct server_setup {
+    const struct config *config;
+    const char *warnings; /* lines for the log, or "" */
+    const struct backend *backend;
+    void *backend_ctx; /* the backend's own */
+};
+
 /*
  * Run until a signal asks for the end.
  *
- * shape:  warnings are lines for the log, or "".
  * return: an exit status.
  */
-int server_run(const struct config *config, const char *warnings);
+int server_run(const struct server_setup *setup);
 
 #endif

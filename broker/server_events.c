@@ -73,7 +73,7 @@ void server_on_core_event(void *ctx, const struct core_event *event)
 
 /* ---- store ---- */
 
-static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
+void server_on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us)
 {
     struct server *server = ctx;
@@ -99,7 +99,7 @@ static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us receive
     }
 }
 
-static void on_health(void *ctx, uint32_t database, bool writable)
+void server_on_health(void *ctx, uint32_t database, bool writable)
 {
     struct server *server = ctx;
     struct server_database *db = &server->databases[database];
@@ -111,36 +111,12 @@ static void on_health(void *ctx, uint32_t database, bool writable)
                log_text("database", db->name));
 }
 
-static void on_changed(void *ctx, uint32_t database, uint64_t system_id, uint32_t timeline)
-{
-    struct server *server = ctx;
-
-    SERVER_LOG(server, LOG_LEVEL_WARN,
-               "the database is another server or timeline, all its shards are taken again",
-               log_text("database", server->databases[database].name),
-               log_uint("system_id", system_id), log_uint("timeline", timeline));
-    if (server->broker != NULL) {
-        broker_on_timeline(server->broker, &server->now, database);
-    }
-}
-
-static void on_store_log(void *ctx, uint32_t database, const char *line)
+void server_on_store_log(void *ctx, uint32_t database, const char *line)
 {
     struct server *server = ctx;
 
     SERVER_LOG(server, LOG_LEVEL_INFO, "store",
                log_text("database", server->databases[database].name), log_text("note", line));
-}
-
-struct store_pg_events server_store_events(struct server *server)
-{
-    return (struct store_pg_events){
-        .on_clock = on_clock,
-        .on_health = on_health,
-        .on_changed = on_changed,
-        .on_log = on_store_log,
-        .ctx = server,
-    };
 }
 
 /* ---- coordinator ---- */
@@ -167,8 +143,10 @@ static void on_session(void *ctx, enum coord_session session)
 
     server->session = session;
     server_publish_soon(server);
-    SERVER_LOG(server, is_good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, session_text(session),
-               log_text("instance", server->instance));
+    if (server->backend->has_sessions) {
+        SERVER_LOG(server, is_good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, session_text(session),
+                   log_text("instance", server->instance));
+    }
     broker_on_session(server->broker, &server->now, session);
 }
 

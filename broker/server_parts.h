@@ -35,6 +35,29 @@ enum server_phase {
     SERVER_CLOSING   /* parts are being closed, one after the other */
 };
 
+struct server;
+
+/*
+ * Where the shards and the tasks are: what differs between foliotd and foliot dev. The server
+ * closes coordinator and store through their interfaces.
+ */
+struct backend {
+    bool has_sessions; /* of its coordinator may be lost: worth a line in the log */
+    /*
+     * Before there is a loop, may block: fill in cluster and session_timeout_ms, bring the
+     * databases up to date. False if it cannot be done or a signal has come; exit_status then says
+     * which.
+     */
+    bool (*prepare)(struct server *server);
+    /* Fill in server->store, server->coord; log what is wrong. */
+    int (*open_store)(struct server *server);
+    int (*open_coord)(struct server *server, const struct member *self);
+    /* Figures of its own parts. */
+    void (*gather)(const struct server *server, struct figures *figures);
+    /* Once, when the server is ready for calls; may be NULL. */
+    void (*on_ready)(struct server *server);
+};
+
 /* What is known of one database. */
 struct server_database {
     struct server *server;
@@ -50,6 +73,8 @@ struct server_database {
  */
 struct server {
     const struct config *config;
+    const struct backend *backend;
+    void *backend_ctx;
     struct log log;
     struct logger logger;
     enum server_phase phase;
@@ -58,7 +83,8 @@ struct server {
     char name[MEMBER_NAME_BYTES_MAX + 1]; /* as registered */
     char advertise[MEMBER_ADDRESS_LEN_MAX + 1];
     char admin_address[MEMBER_ADDRESS_LEN_MAX + 1];
-    struct coord_zk_found found; /* the cluster */
+    struct cluster cluster;
+    span_ms session_timeout_ms; /* what a silent broker loses its shards after */
     struct server_database databases[DATABASE_COUNT_MAX];
     uint32_t database_count;
     struct now now;
@@ -66,8 +92,9 @@ struct server {
     enum coord_session session;
     struct admin *admin;
     struct broker_metrics *metrics;
-    struct buf page;         /* of /metrics, while it is written */
-    bool is_ready;           /* as published last */
+    struct buf page; /* of /metrics, while it is written */
+    bool is_ready;   /* as published last */
+    bool has_been_ready;
     struct shard_set served; /* shards that the log has called served */
     struct loop *loop;
     struct watchdog *watchdog;
@@ -99,7 +126,7 @@ struct server {
 /* ---- server_start.c: what blocks, before there is a loop ---- */
 
 /*
- * Open the admin port, read or create the cluster, bring every database up to date.
+ * Open the admin port, then the backend's own start.
  *
  * return: false if it cannot be done or a signal has come; exit_status then says which.
  */
@@ -124,7 +151,11 @@ void server_free(struct server *server);
 
 /* ---- server_events.c: what store and coordinator tell ---- */
 
-struct store_pg_events server_store_events(struct server *server);
+/* Events of a store; ctx is the server. */
+void server_on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
+                     int64_t database_us);
+void server_on_health(void *ctx, uint32_t database, bool writable);
+void server_on_store_log(void *ctx, uint32_t database, const char *line);
 
 /* What happens inside the core, to the log. Shape of core_event_fn; ctx is the server. */
 void server_on_core_event(void *ctx, const struct core_event *event);

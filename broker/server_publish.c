@@ -69,7 +69,6 @@ static void gather(struct server *server, struct figures *figures)
     outbound_get_stats(server->outbound, &figures->outbound);
     service_get_stats(server->service, &figures->service);
     rpc_server_get_stats(server->rpc, &figures->rpc);
-    coord_zk_stats(server->coord, &figures->coord);
     gather_shards(server, figures);
     figures->database_count = server->database_count;
     for (uint32_t i = 0; i < server->database_count; i++) {
@@ -80,8 +79,8 @@ static void gather(struct server *server, struct figures *figures)
         out->is_writable = database->is_writable;
         out->clock_error_us = clock_estimate_error(&database->clock, now_us);
         out->clock_offset_us = clock_estimate_offset(&database->clock, now_us, clock_wall_us());
-        store_pg_stats(server->store, i, &out->store);
     }
+    server->backend->gather(server, figures);
 }
 
 /* Why not, for the admin port; a change goes to the log. */
@@ -98,6 +97,12 @@ static void publish_readiness(struct server *server)
                    is_ready ? "ready" : "not ready", log_text("why", buf_text(&why_not)));
     }
     server->is_ready = is_ready;
+    if (is_ready && !server->has_been_ready) {
+        server->has_been_ready = true;
+        if (server->backend->on_ready != NULL) {
+            server->backend->on_ready(server);
+        }
+    }
     if (server->admin != NULL) {
         admin_set_ready(server->admin, buf_text(&why_not));
     }
@@ -129,8 +134,8 @@ void server_publish(struct loop_timer *timer, void *ctx)
         publish_figures(server);
     }
     if (server->is_ready) {
-        loop_timer_start(timer, beat_after(loop_now_us(server->loop),
-                                           beat_us(server->found.session_timeout_ms)));
+        loop_timer_start(
+            timer, beat_after(loop_now_us(server->loop), beat_us(server->session_timeout_ms)));
     } else {
         loop_timer_start_in(timer, SERVER_PUBLISH_EARLY_MS);
     }
