@@ -248,15 +248,20 @@ size_t rpc_call_body(struct rpc_call *call, uint8_t *space, size_t len, bool *is
 
 /* ---- the handler's side ---- */
 
+void rpc_call_begin(struct rpc_call *call)
+{
+    call->is_running = true;
+    call->serving->running_count++;
+    call->serving->stats.calls_started++;
+}
+
 void rpc_call_run(struct rpc_call *call)
 {
     struct buf request = call->reader.body; // The handler may finish the call; this outlives it.
 
     buf_init(&call->reader.body, 0);
     call->is_receiving = false;
-    call->is_running = true;
-    call->serving->running_count++;
-    call->serving->stats.calls_started++;
+    rpc_call_begin(call);
     call->method->handler(call, buf_slice(&request), call->method->ctx);
     buf_fini(&request);
 }
@@ -276,7 +281,7 @@ void rpc_call_cancel(struct rpc_call *call)
 static bool finish(struct rpc_call *call)
 {
     struct rpc_serving *serving = call->serving;
-    bool is_wanted = call->session != NULL && !call->is_answered;
+    bool is_wanted = (call->session != NULL || call->local != NULL) && !call->is_answered;
 
     REQUIRE(call->is_running);
     call->is_running = false;
@@ -284,7 +289,7 @@ static bool finish(struct rpc_call *call)
     serving->running_count--;
     if (call->session != NULL) {
         rpc_session_release(call->session, call);
-    } else {
+    } else if (call->local == NULL) {
         rpc_call_free(call);
     }
     if (!is_wanted && serving->call_finished != NULL) {
@@ -295,6 +300,13 @@ static bool finish(struct rpc_call *call)
 
 static void fail_wanted(struct rpc_call *call, const struct rpc_failure *failure)
 {
+    if (call->local != NULL) {
+        rpc_local_answer(call->local, &(struct rpc_answer){.status = failure->status,
+                                                           .message = failure->message,
+                                                           .details = failure->details,
+                                                           .retry_delay = failure->retry_delay});
+        return;
+    }
     keep_failure(call, failure);
     submit_final(call);
 }
@@ -324,7 +336,11 @@ void rpc_call_reply(struct rpc_call *call, struct slice response)
         return;
     }
     REQUIRE(!call->has_response);
-    if (frame_message(call, response) != 0) {
+    if (call->local != NULL && response.len <= call->serving->options.response_bytes_max) {
+        rpc_local_answer(call->local, &(struct rpc_answer){.status = RPC_OK, .response = response});
+        return;
+    }
+    if (call->local != NULL || frame_message(call, response) != 0) {
         struct rpc_failure failure = {.status = RPC_RESOURCE_EXHAUSTED,
                                       .message = "the response is larger than the limit"};
 
@@ -357,12 +373,20 @@ int rpc_call_send(struct rpc_call *call, struct slice message)
 
 void rpc_call_end(struct rpc_call *call)
 {
-    if (finish(call)) {
-        if (!call->has_response) {
-            submit_head(call);
-        }
-        submit_final(call);
+    struct rpc_failure failure = {.status = RPC_UNIMPLEMENTED,
+                                  .message = "streams are served over gRPC only"};
+
+    if (!finish(call)) {
+        return;
     }
+    if (call->local != NULL) {
+        fail_wanted(call, &failure);
+        return;
+    }
+    if (!call->has_response) {
+        submit_head(call);
+    }
+    submit_final(call);
 }
 
 boot_us rpc_call_deadline_us(const struct rpc_call *call)

@@ -285,7 +285,7 @@ static void on_settle(void *ctx)
     rpc_server_cb cb;
     void *cb_ctx;
 
-    if (!list_is_empty(&server->links)) {
+    if (!list_is_empty(&server->links) || !list_is_empty(&server->serving.locals)) {
         return;
     }
     finish_drain(server); // May close the server, which posts this task again.
@@ -307,7 +307,7 @@ static void on_call_finished(void *ctx)
 {
     struct rpc_server *server = ctx;
 
-    if (server->is_closing) {
+    if (server->is_closing || server->is_draining) {
         settle_soon(server);
     }
 }
@@ -318,6 +318,7 @@ void rpc_server_drain(struct rpc_server *server, span_ms grace_ms, rpc_server_cb
 
     REQUIRE(!server->is_draining);
     server->is_draining = true;
+    server->serving.is_leaving = true;
     server->drain_cb = cb;
     server->drain_ctx = ctx;
     server->cut_us = time_add(now_us, time_mul(grace_ms, US_PER_MS));
@@ -335,9 +336,11 @@ void rpc_server_close(struct rpc_server *server, rpc_server_cb cb, void *ctx)
 {
     REQUIRE(!server->is_closing);
     server->is_closing = true;
+    server->serving.is_leaving = true;
     server->close_cb = cb;
     server->close_ctx = ctx;
     listener_stop(server->listener);
+    rpc_local_end_all(&server->serving);
     list_foreach (node, &server->links) {
         conn_close(LIST_ENTRY(node, struct link, node)->conn, ERR_CANCELLED);
     }
@@ -387,6 +390,7 @@ int rpc_server_open(struct loop *loop, const struct rpc_server_options *options,
     prng_init_named(&server->prng, options->seed != 0 ? options->seed : entropy_u64(),
                     "rpc_server");
     list_init(&server->links);
+    list_init(&server->serving.locals);
     loop_task_init(&server->settle, on_settle, server);
     loop_task_init(&server->relief, on_relief, server);
     *out = server;
@@ -413,6 +417,11 @@ int rpc_server_add_all(struct rpc_server *server, const struct rpc_method *metho
         }
     }
     return 0;
+}
+
+void rpc_server_call(struct rpc_server *server, const struct rpc_local_options *options)
+{
+    rpc_local_start(&server->serving, server->loop, options);
 }
 
 bool rpc_server_has_service(const struct rpc_server *server, struct slice service)

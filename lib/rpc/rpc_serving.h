@@ -12,12 +12,15 @@
 #include "lib/rpc/grpc_msg.h"
 #include "lib/rpc/h2.h"
 #include "lib/rpc/rpc_fields.h"
+#include "lib/rpc/rpc_local.h"
 #include "lib/rpc/rpc_methods.h"
 #include "lib/rpc/rpc_server.h"
 
 /* "foliot/<version>" */
 #define RPC_SERVER_NAME_BYTES 64U
 
+struct loop;
+struct rpc_local;
 struct rpc_session;
 
 /* What all connections of a server share. */
@@ -26,6 +29,8 @@ struct rpc_serving {
     struct rpc_methods methods;
     struct rpc_server_stats stats;
     char name[RPC_SERVER_NAME_BYTES];
+    struct list locals;               /* calls that came by another door */
+    bool is_leaving;                  /* no new ones */
     uint64_t running_count;           /* calls whose handler owes an answer, orphans included */
     void (*call_finished)(void *ctx); /* after running_count fell; may be NULL */
     void (*overfull)(void *ctx);      /* unread_bytes is above unread_bytes_max; may be NULL */
@@ -49,6 +54,7 @@ struct rpc_call {
     struct heap_node expiry; /* in session->expiries while has_expiry */
     struct rpc_serving *serving;
     struct rpc_session *session;
+    struct rpc_local *local; /* of a call by another door, till it is answered; session is NULL */
     const struct rpc_method *method; /* NULL: unknown path */
     int32_t stream_id;
     bool has_expiry;
@@ -108,6 +114,9 @@ void rpc_call_refuse(struct rpc_call *call, enum rpc_status status, const char *
 /* Answer with a plain HTTP status and nothing else: it is no gRPC request. */
 void rpc_call_refuse_http(struct rpc_call *call, const char *http_status);
 
+/* From here on the handler owes an answer. */
+void rpc_call_begin(struct rpc_call *call);
+
 /* Hand the whole request to the handler. shape: not answered, has a method. */
 void rpc_call_run(struct rpc_call *call);
 
@@ -116,6 +125,18 @@ void rpc_call_cancel(struct rpc_call *call);
 
 /* Next bytes of the response, as h2_events.body. */
 size_t rpc_call_body(struct rpc_call *call, uint8_t *space, size_t len, bool *is_end);
+
+/* ---- calls by another door; implemented in rpc_local.c ---- */
+
+/* rpc_server_call, once the server's parts are known. */
+void rpc_local_start(struct rpc_serving *serving, struct loop *loop,
+                     const struct rpc_local_options *options);
+
+/* The handler has finished the call: give the answer, free the call. */
+void rpc_local_answer(struct rpc_local *local, const struct rpc_answer *answer);
+
+/* The server is closed: answer all that are open, tell their handlers. */
+void rpc_local_end_all(struct rpc_serving *serving);
 
 /* ---- what a call needs of its connection; implemented in rpc_session.c ---- */
 
