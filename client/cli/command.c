@@ -59,6 +59,7 @@ static const struct {
     {"receive", "a sample receiver"},
     {"bench", "load, to see what a cluster takes"},
     {"completion", "completion of words by the shell"},
+    {"help", "help about everything, a noun, or a command"},
     {"version", "the version of this command"},
 };
 
