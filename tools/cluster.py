@@ -5,6 +5,7 @@ Used by the demonstration (tools/demo) and by the chaos test (tests/integration/
 PostgreSQL and ZooKeeper from tools/servers, brokers, a receiver and a load. The judge knows nothing
 of the brokers: it compares what clients were answered with what the receiver's own clock saw.
 """
+import argparse
 import http.client
 import importlib
 import json
@@ -19,8 +20,7 @@ import tempfile
 import time
 import types
 
-from processes import end_on_signals, tied, uninterrupted
-from processes import Ended  # noqa: F401  For those who use this module.
+from processes import end_on_signals, Ended, tied, uninterrupted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WAIT_S = 60
@@ -351,17 +351,32 @@ class Judge:
     def repeats(self):
         return sum(len(lines) - 1 for lines in self.attempts.values())
 
-    def gap_us(self, kill_us, shards, end_us=sys.maxsize):
-        """From a kill to the moment after which the shards it hit were on time again: the last
-        late first attempt there, before end_us. Tasks that were claimed when the broker died wait
-        for their deadline instead (they are repeats, or first seen as attempt 2)."""
-        last = kill_us
+    def firsts(self, kill_us, shards, end_us):
+        """First attempts after a kill in these shards, by shard. Tasks that were claimed when the
+        broker died wait for their deadline: they are repeats, or first seen as attempt 2."""
+        found = {shard: [] for shard in shards}
         for task, lines in self.attempts.items():
-            first = lines[0]
-            if (shard_of(task, self.shards) in shards and first["attempt"] == 1 and
-                    first["latenessUs"] > ON_TIME_US and kill_us < first["actualUs"] < end_us):
-                last = max(last, first["actualUs"])
-        return last - kill_us
+            shard = shard_of(task, self.shards)
+            if (shard in shards and lines[0]["attempt"] == 1 and
+                    kill_us < lines[0]["actualUs"] < end_us):
+                found[shard].append(lines[0])
+        return found
+
+    def outage(self, kill_us, shards, end_us=sys.maxsize):
+        """The gap after a kill, and the worst lateness behind it. A shard works again with the first
+        attempt that is on time for a task due after the kill (what was sent before it was due before
+        it); the gap lasts until the last late task of those due before that has been attempted."""
+        gap_us = worst_us = 0
+        for lines in self.firsts(kill_us, shards, end_us).values():
+            again_us = min((line["actualUs"] for line in lines
+                            if line["latenessUs"] <= ON_TIME_US and line["dueMs"] * 1000 > kill_us),
+                           default=sys.maxsize)
+            for line in lines:
+                if line["dueMs"] * 1000 > again_us:
+                    worst_us = max(worst_us, line["latenessUs"])
+                elif line["latenessUs"] > ON_TIME_US:
+                    gap_us = max(gap_us, line["actualUs"] - kill_us)
+        return gap_us, worst_us
 
     def lateness(self, keep=lambda line: True):
         """Sorted lateness of all first attempts that `keep` keeps."""
@@ -385,3 +400,37 @@ def messages(folder):
     names = [path.stem for path in sources if path.parent.name == "v1"]
     return types.SimpleNamespace(**{f"{name}_pb2": importlib.import_module(f"foliot.v1.{name}_pb2")
                                     for name in names})
+
+
+def scenario_parser(about, scenarios, rate):
+    """Options of a program of scenarios: functions from options to a list of faults."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--rate", type=int, default=rate)
+    parser.add_argument("--build", default=os.environ.get("BUILD", "dev"))
+    parser.add_argument("scenario", nargs="*", choices=[[], *scenarios])
+    return parser
+
+
+def play(scenarios, options):
+    """Play the chosen ones, or all; "N passed, N failed" and the exit status."""
+    passed = failed = 0
+    for name in options.scenario or scenarios:
+        print(f"  {name}: {scenarios[name].__doc__}", flush=True)
+        try:
+            faults = scenarios[name](options)
+        except (RuntimeError, subprocess.SubprocessError) as error:
+            faults = [str(error) + " " + str(getattr(error, "stderr", "") or "")]
+        for fault in faults:
+            print(f"    FAIL {fault}")
+        passed, failed = passed + (not faults), failed + bool(faults)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def exit_with(main):
+    """End with main()'s status, or with one line when a signal has ended it."""
+    try:
+        sys.exit(main())
+    except Ended as ended:
+        print(f"{os.path.basename(sys.argv[0])}: {ended}", file=sys.stderr)
+        sys.exit(128 + ended.number)

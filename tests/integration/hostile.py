@@ -9,7 +9,6 @@ Scenarios: targets (every kind of bad target beside a good one), clients (abuse 
 a decent client), readonly, refused, full (the database takes no writes, no connections, has no
 room). Ends with "N passed, N failed".
 """
-import argparse
 import os
 import shutil
 import socket
@@ -421,24 +420,9 @@ SCENARIOS = {"targets": targets, "clients": clients, "readonly": readonly, "refu
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Be hostile to a cluster of real processes.")
-    parser.add_argument("--rate", type=int, default=200)
-    parser.add_argument("--build", default=os.environ.get("BUILD", "dev"))
-    parser.add_argument("scenario", nargs="*", choices=[[], *SCENARIOS])
-    options = parser.parse_args()
-    passed = failed = 0
-    for name in options.scenario or SCENARIOS:
-        print(f"  {name}: {SCENARIOS[name].__doc__}", flush=True)
-        try:
-            faults = SCENARIOS[name](options)
-        except (RuntimeError, subprocess.SubprocessError) as error:
-            faults = [str(error) + " " + str(getattr(error, "stderr", "") or "")]
-        for fault in faults:
-            print(f"    FAIL {fault}")
-        passed, failed = passed + (not faults), failed + bool(faults)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    parser = harness.scenario_parser("Be hostile to a cluster of real processes.", SCENARIOS, 200)
+    return harness.play(SCENARIOS, parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.exit_with(main)

@@ -79,20 +79,50 @@ def a_repeat_before_the_deadline_is_found():
     assert found(judge) == {"overlaps"}, found(judge)
 
 
+def gap_of(calls, shards, *end_us):
+    """Gap in ms and worst lateness behind it in ms, after a kill at DUE_MS."""
+    tasks = {line["taskId"] for line in calls}
+    gap_us, worst_us = judge_of(tasks, calls).outage(DUE_MS * 1000, shards, *end_us)
+    return gap_us // 1000, worst_us // 1000
+
+
+def task_of(shard, number):
+    return f"{shard:03x}-{number:016x}"
+
+
 def a_gap_ends_with_the_last_late_first_attempt_of_the_shards():
-    kill_us = DUE_MS * 1000
     calls = [call(TASK, 5_000, due_ms=DUE_MS + 1_000), call(OTHER, 9_000, due_ms=DUE_MS + 1_000)]
-    judge = judge_of([TASK, OTHER], calls)
-    assert judge.gap_us(kill_us, {2}) == 5_000_000
-    assert judge.gap_us(kill_us, {2, 3}) == 9_000_000
-    assert judge.gap_us(kill_us, {2, 3}, kill_us + 6_000_000) == 5_000_000
-    assert judge.gap_us(kill_us, {4}) == 0
+    assert gap_of(calls, {2}) == (5_000, 0)
+    assert gap_of(calls, {2, 3}) == (9_000, 0)
+    assert gap_of(calls, {2, 3}, DUE_MS * 1000 + 6_000_000) == (5_000, 0)
+    assert gap_of(calls, {4}) == (0, 0)
+
+
+def a_gap_lasts_until_all_that_became_due_in_it_was_attempted():
+    calls = [call(task_of(2, 1), 4_000, due_ms=DUE_MS + 3_900),  # It works again,
+             call(task_of(2, 2), 7_000, due_ms=DUE_MS + 500)]    # and the backlog takes its time.
+    assert gap_of(calls, {2}) == (7_000, 0)
+
+
+def an_attempt_sent_before_the_kill_ends_no_gap():
+    calls = [call(task_of(2, 1), 10, due_ms=DUE_MS - 5),
+             call(task_of(2, 2), 6_000, due_ms=DUE_MS + 2_000)]
+    assert gap_of(calls, {2}) == (6_000, 0)
+
+
+def lateness_behind_a_gap_is_told_apart():
+    calls = [call(task_of(2, 1), 4_000, due_ms=DUE_MS + 1_000),
+             call(task_of(2, 2), 4_100, due_ms=DUE_MS + 4_050),
+             call(task_of(2, 3), 5_800, due_ms=DUE_MS + 5_000)]
+    assert gap_of(calls, {2}) == (4_000, 800)
 
 
 CASES = [a_good_history_is_good, a_repeat_after_the_deadline_is_good, a_lost_task_is_found,
          a_task_of_an_unanswered_create_is_no_loss, an_early_attempt_is_found,
          a_number_that_does_not_rise_is_found, a_repeat_before_the_deadline_is_found,
-         a_gap_ends_with_the_last_late_first_attempt_of_the_shards]
+         a_gap_ends_with_the_last_late_first_attempt_of_the_shards,
+         a_gap_lasts_until_all_that_became_due_in_it_was_attempted,
+         an_attempt_sent_before_the_kill_ends_no_gap, lateness_behind_a_gap_is_told_apart]
 
 
 def main():
