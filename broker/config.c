@@ -179,9 +179,9 @@ static void on_yaml_entry(void *ctx, const struct flat_entry *entry)
 {
     struct reading *r = ctx;
     size_t index = config_option_find(entry->key);
-    char where[sizeof(((struct config_origin *)NULL)->where)];
+    char where[192];
 
-    (void)snprintf(where, sizeof(where), "%.140s:%zu", r->path, entry->line);
+    (void)snprintf(where, sizeof(where), "%.160s:%zu", r->path, entry->line);
     if (index == config_option_count()) {
         (void)buf_printf(&r->report->errors, "%s: unknown key \"%s\"", where, entry->key);
         add_hint(&r->report->errors, config_option_near(entry->key), "");

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 /* Room for every option, so that origins need no allocation; checked when compiled. */
-#define CONFIG_OPTION_COUNT_MAX 40
+#define CONFIG_OPTION_COUNT_MAX 72
 
 /* Longest configuration or secret file. */
 #define CONFIG_FILE_BYTES_MAX 262144
@@ -44,7 +44,7 @@ enum config_source {
 /* Where a value came from. */
 struct config_origin {
     enum config_source source;
-    char where[160]; /* "/etc/foliot.yaml:12", "FOLIOT_NAME", "--name"; cut if longer */
+    char where[96]; /* "/etc/foliot.yaml:12", "FOLIOT_NAME", "--name"; cut if longer */
 };
 
 /* Texts in the order given. */
@@ -57,6 +57,12 @@ enum config_log_format {
     CONFIG_LOG_AUTO, /* text on a terminal, else JSON */
     CONFIG_LOG_TEXT,
     CONFIG_LOG_JSON
+};
+
+/* Of a choice "off|on". */
+enum config_switch {
+    CONFIG_OFF,
+    CONFIG_ON
 };
 
 /*
@@ -84,9 +90,18 @@ struct config {
     int64_t limits_connections;
     int64_t limits_connections_per_address;
     int64_t limits_streams;
-    int64_t limits_calls; /* tasks in calls that wait for an answer */
-    int64_t log_level;    /* index into the choices: debug, info, warn, error */
-    int64_t log_format;   /* enum config_log_format */
+    int64_t limits_calls;       /* tasks in calls that wait for an answer */
+    int64_t gzip_from;          /* bytes from which answers are packed; 0: never */
+    int64_t reflection;         /* enum config_switch */
+    span_ms connection_idle_ms; /* 0: never closed for it, and so on */
+    span_ms connection_age_ms;
+    span_ms connection_age_grace_ms;
+    span_ms connection_ping_after_ms;
+    span_ms connection_ping_timeout_ms;
+    span_ms connection_client_ping_interval_ms;
+    int64_t connection_client_ping_strikes;
+    int64_t log_level;  /* index into the choices: debug, info, warn, error */
+    int64_t log_format; /* enum config_log_format */
     struct config_origin origins[CONFIG_OPTION_COUNT_MAX]; /* by index in the table */
 };
 

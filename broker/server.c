@@ -12,6 +12,7 @@
 #include "lib/io/clock.h"
 #include "lib/io/entropy.h"
 #include "lib/io/signals.h"
+#include "proto/descriptor_set.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -96,43 +97,6 @@ static void on_report(void *ctx, const struct report *report)
 }
 
 /* ---- opening ---- */
-
-static int open_rpc(struct server *server)
-{
-    const struct config *config = server->config;
-    char host[MEMBER_ADDRESS_LEN_MAX + 1];
-    struct rpc_server_options options;
-    int err;
-
-    rpc_server_options_init(&options);
-    options.address = host;
-    options.version = FOLIOT_VERSION;
-    options.connections_max = (uint32_t)config->limits_connections;
-    options.address_connections = (uint32_t)config->limits_connections_per_address;
-    options.streams_max = (uint32_t)config->limits_streams;
-    err = config_split_address(config->listen, host, sizeof(host), &options.port);
-    if (err == 0) {
-        err = rpc_server_open(server->loop, &options, &server->rpc);
-    }
-    if (err != 0) {
-        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot listen for calls",
-                   log_text("setting", "listen"), log_text("address", config->listen),
-                   log_text("why", server_listen_problem(err)), log_err(err));
-        return err;
-    }
-    /* Port 0 took some port: what is advertised, and a name that was left empty, must name it. */
-    (void)snprintf(server->advertise, sizeof(server->advertise), "%s", config->advertise);
-    (void)snprintf(server->name, sizeof(server->name), "%s", config->name);
-    if (options.port == 0 && strcmp(config->advertise, config->listen) == 0) {
-        (void)snprintf(server->advertise, sizeof(server->advertise),
-                       strchr(host, ':') == NULL ? "%s:%u" : "[%s]:%u", host,
-                       (unsigned)rpc_server_port(server->rpc));
-        if (strcmp(config->name, config->advertise) == 0) {
-            memcpy(server->name, server->advertise, sizeof(server->advertise));
-        }
-    }
-    return 0;
-}
 
 static void fill_member(const struct server *server, struct member *member)
 {
@@ -225,7 +189,13 @@ static int open_services(struct server *server)
         err =
             rpc_server_add_all(server->rpc, service_methods(server->service), SERVICE_METHOD_COUNT);
     }
-    return err != 0 ? err : rpc_health_open(server->rpc, &server->health);
+    if (err == 0) {
+        err = rpc_health_open(server->rpc, &server->health);
+    }
+    if (err == 0 && server->config->reflection == CONFIG_ON) {
+        err = rpc_reflection_open(server->rpc, descriptor_set(), &server->reflection);
+    }
+    return err;
 }
 
 static int open_signals(struct server *server)
@@ -252,7 +222,7 @@ static int open_parts(struct server *server)
     resolver_options_init(&resolver);
     err = resolver_open(server->loop, &resolver, &server->resolver);
     if (err == 0) {
-        err = open_rpc(server);
+        err = server_listen(server);
     }
     if (err == 0) {
         err = server->backend->open_store(server);

@@ -208,6 +208,9 @@ void server_free(struct server *server)
     if (server->health != NULL) {
         rpc_health_close(server->health);
     }
+    if (server->reflection != NULL) {
+        rpc_reflection_close(server->reflection);
+    }
     if (server->queues != NULL) {
         queue_sync_close(server->queues);
     }

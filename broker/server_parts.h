@@ -19,6 +19,7 @@
 #include "lib/io/resolve.h"
 #include "lib/io/watchdog.h"
 #include "lib/rpc/rpc_health.h"
+#include "lib/rpc/rpc_reflection.h"
 #include "lib/rpc/rpc_server.h"
 #include "storage/store_pg.h"
 
@@ -101,6 +102,7 @@ struct server {
     struct resolver *resolver;
     struct rpc_server *rpc;
     struct rpc_health *health;
+    struct rpc_reflection *reflection; /* NULL if it is off */
     struct store *store;
     struct coord *coord;
     struct edge_outbound *outbound;
@@ -134,6 +136,11 @@ MUST_USE bool server_prepare(struct server *server);
 
 /* What a person can do about an address that cannot be listened on. Static text. */
 const char *server_listen_problem(int err);
+
+/* ---- server_listen.c ---- */
+
+/* Open the port for calls. errors: as rpc_server_open, logged. */
+MUST_USE int server_listen(struct server *server);
 
 /* ---- server_drain.c ---- */
 

@@ -32,3 +32,36 @@ function(foliot_protobuf)
     target_include_directories(foliot_${ARG_NAME} PRIVATE ${out})
     target_link_libraries(foliot_${ARG_NAME} PUBLIC dep_protobufc PRIVATE foliot_warnings)
 endfunction()
+
+# foliot_descriptor_set(out_var SYMBOL name HEADER h ROOT dir IMPORTS dirs FILES …): protoc's
+# descriptors of the files and of all that they import, embedded as <build>/<name>.c in OUT_VAR.
+find_program(FOLIOT_PROTOC protoc REQUIRED)
+
+function(foliot_descriptor_set out_var)
+    cmake_parse_arguments(ARG "" "SYMBOL;HEADER;ROOT" "IMPORTS;FILES" ${ARGN})
+    set(set ${CMAKE_CURRENT_BINARY_DIR}/${ARG_SYMBOL}.binpb)
+    set(out ${CMAKE_CURRENT_BINARY_DIR}/${ARG_SYMBOL}.c)
+    set(paths -I ${ARG_ROOT})
+    set(inputs)
+    foreach(folder ${ARG_IMPORTS})
+        list(APPEND paths -I ${folder})
+    endforeach()
+    foreach(file ${ARG_FILES})
+        foreach(folder ${ARG_ROOT} ${ARG_IMPORTS})
+            if(EXISTS ${folder}/${file})
+                list(APPEND inputs ${folder}/${file})
+                break()
+            endif()
+        endforeach()
+    endforeach()
+    add_custom_command(
+        OUTPUT ${out}
+        BYPRODUCTS ${set}
+        COMMAND ${FOLIOT_PROTOC} ${paths} --include_imports --descriptor_set_out=${set} ${ARG_FILES}
+        COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DSYMBOL=${ARG_SYMBOL} -DHEADER=${ARG_HEADER}
+                -DFILES=${set} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${inputs} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+        COMMENT "protoc ${ARG_SYMBOL}"
+        VERBATIM)
+    set(${out_var} ${out} PARENT_SCOPE)
+endfunction()

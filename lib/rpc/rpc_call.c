@@ -6,6 +6,7 @@
 #include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
+#include "lib/rpc/grpc_gzip.h"
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/rpc_serving.h"
 
@@ -15,8 +16,9 @@
 /* Longest google.rpc.Status sent: with its base64 it must fit a peer's 8 KiB header list. */
 #define DETAILS_BYTES_MAX 4096U
 
-/* Most fields of an answer: status line, type, server; then status, text, details, push-back. */
-#define ANSWER_FIELDS_MAX 8U
+/* Most fields of an answer: status line, type, server, two encodings; then status, text, details,
+ * push-back. */
+#define ANSWER_FIELDS_MAX 9U
 
 /* An answer's header block in the making. */
 struct block {
@@ -78,6 +80,10 @@ static void add_head(struct block *block, const struct rpc_call *call)
     add(block, ":status", slice_of("200"), false);
     add(block, "content-type", slice_of("application/grpc"), false);
     add(block, "server", slice_of(call->serving->name), false);
+    add(block, "grpc-accept-encoding", slice_of(GRPC_ACCEPT_ENCODING), false);
+    if (call->is_packed) {
+        add(block, "grpc-encoding", slice_of("gzip"), false);
+    }
 }
 
 static void add_status(struct block *block, const struct rpc_call *call)
@@ -94,9 +100,6 @@ static void add_status(struct block *block, const struct rpc_call *call)
         (void)snprintf(block->pushback, sizeof(block->pushback), "%lld",
                        (long long)call->retry_delay);
         add(block, "grpc-retry-pushback-ms", slice_of(block->pushback), true);
-    }
-    if (call->is_encoded) {
-        add(block, "grpc-accept-encoding", slice_of("identity"), false);
     }
 }
 
@@ -199,17 +202,16 @@ void rpc_call_refuse_http(struct rpc_call *call, const char *http_status)
     note_answer(call);
 }
 
-static int frame_message(struct rpc_call *call, struct slice message)
+static int frame(struct rpc_call *call, struct slice message, bool is_compressed)
 {
     uint8_t prefix[GRPC_PREFIX_BYTES];
     size_t len = sizeof(prefix) + message.len;
     int err;
 
-    if (message.len > call->serving->options.response_bytes_max ||
-        len > call->out.max - buf_len(&call->out)) {
+    if (len > call->out.max - buf_len(&call->out)) {
         return ERR_TOO_LARGE;
     }
-    grpc_write_prefix(prefix, message.len);
+    grpc_write_prefix(prefix, message.len, is_compressed);
     err = buf_append(&call->out, prefix, sizeof(prefix));
     if (err == 0) {
         err = buf_append(&call->out, message.data, message.len);
@@ -217,6 +219,30 @@ static int frame_message(struct rpc_call *call, struct slice message)
     if (err == 0) {
         rpc_session_count_out(call->session, (int64_t)len);
     }
+    return err;
+}
+
+static int frame_message(struct rpc_call *call, struct slice message)
+{
+    return message.len > call->serving->options.response_bytes_max ? ERR_TOO_LARGE
+                                                                   : frame(call, message, false);
+}
+
+/* As frame_message, but packed if that is wanted, understood and of any use. */
+static int frame_response(struct rpc_call *call, struct slice message)
+{
+    const struct rpc_server_options *options = &call->serving->options;
+    struct buf packed;
+    int err;
+
+    if (!call->accepts_gzip || options->compress_bytes_min == 0 ||
+        message.len < options->compress_bytes_min || message.len > options->response_bytes_max) {
+        return frame_message(call, message);
+    }
+    buf_init(&packed, message.len - 1);
+    call->is_packed = grpc_gzip_deflate(message, &packed) == 0;
+    err = call->is_packed ? frame(call, buf_slice(&packed), true) : frame_message(call, message);
+    buf_fini(&packed);
     return err;
 }
 
@@ -248,33 +274,47 @@ size_t rpc_call_body(struct rpc_call *call, uint8_t *space, size_t len, bool *is
 
 /* ---- the handler's side ---- */
 
+/* Take the message out of the reader: the handler may finish the call, this outlives it. */
+static struct buf take_request(struct rpc_call *call)
+{
+    struct buf request = call->reader.body;
+
+    buf_init(&call->reader.body, call->reader.max);
+    return request;
+}
+
 void rpc_call_begin(struct rpc_call *call)
 {
     call->is_running = true;
     call->serving->running_count++;
     call->serving->stats.calls_started++;
+    call->is_taking_stream = call->method->on_message != NULL;
 }
 
 void rpc_call_run(struct rpc_call *call)
 {
-    struct buf request = call->reader.body; // The handler may finish the call; this outlives it.
+    struct buf request = take_request(call);
 
-    buf_init(&call->reader.body, 0);
     call->is_receiving = false;
     rpc_call_begin(call);
     call->method->handler(call, buf_slice(&request), call->method->ctx);
     buf_fini(&request);
 }
 
-void rpc_call_cancel(struct rpc_call *call)
+void rpc_call_take_message(struct rpc_call *call)
 {
-    rpc_cancel_cb cb = call->on_cancel;
+    struct buf request = take_request(call);
 
-    call->is_cancelled = true;
-    call->on_cancel = NULL;
-    if (cb != NULL) {
-        cb(call, call->cancel_ctx);
-    }
+    grpc_reader_next(&call->reader);
+    call->method->on_message(call, buf_slice(&request), call->method->ctx);
+    buf_fini(&request);
+}
+
+void rpc_call_take_end(struct rpc_call *call)
+{
+    call->is_receiving = false;
+    call->is_taking_stream = false;
+    call->method->handler(call, (struct slice){NULL, 0}, call->method->ctx);
 }
 
 /* The handler has answered. True if the answer is still wanted; else the call may be gone. */
@@ -285,6 +325,7 @@ static bool finish(struct rpc_call *call)
 
     REQUIRE(call->is_running);
     call->is_running = false;
+    call->is_taking_stream = false;
     call->on_cancel = NULL;
     serving->running_count--;
     if (call->session != NULL) {
@@ -296,6 +337,19 @@ static bool finish(struct rpc_call *call)
         serving->call_finished(serving->ctx);
     }
     return is_wanted;
+}
+
+void rpc_call_cancel(struct rpc_call *call)
+{
+    rpc_cancel_cb cb = call->on_cancel;
+
+    call->is_cancelled = true;
+    call->on_cancel = NULL;
+    if (cb != NULL) {
+        cb(call, call->cancel_ctx);
+    } else if (call->is_taking_stream) { // The handler would hear nothing of it any more.
+        (void)finish(call);
+    }
 }
 
 static void fail_wanted(struct rpc_call *call, const struct rpc_failure *failure)
@@ -340,7 +394,7 @@ void rpc_call_reply(struct rpc_call *call, struct slice response)
         rpc_local_answer(call->local, &(struct rpc_answer){.status = RPC_OK, .response = response});
         return;
     }
-    if (call->local != NULL || frame_message(call, response) != 0) {
+    if (call->local != NULL || frame_response(call, response) != 0) {
         struct rpc_failure failure = {.status = RPC_RESOURCE_EXHAUSTED,
                                       .message = "the response is larger than the limit"};
 

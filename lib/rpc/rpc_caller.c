@@ -194,6 +194,8 @@ static void take_field(struct rpc_stream *stream, struct slice name, struct slic
         stream->http_status = grpc_number_parse(value, &number) == 0 ? (int)number : 0;
     } else if (slice_equal(name, slice_of("content-type"))) {
         stream->is_grpc = grpc_is_content_type(value);
+    } else if (slice_equal(name, slice_of("grpc-encoding"))) {
+        stream->reader.encoding = grpc_encoding_parse(value);
     } else if (slice_equal(name, slice_of("grpc-status"))) {
         stream->has_status = true;
         stream->status = grpc_status_parse(value);
@@ -340,7 +342,7 @@ static size_t on_body(void *ctx, void *stream_ctx, uint8_t *space, size_t len, b
     payload = stream->request->payload;
     if (stream->given < GRPC_PREFIX_BYTES) {
         count = GRPC_PREFIX_BYTES - stream->given < len ? GRPC_PREFIX_BYTES - stream->given : len;
-        grpc_write_prefix(prefix, payload.len);
+        grpc_write_prefix(prefix, payload.len, false);
         memcpy(space, prefix + stream->given, count);
         stream->given += count;
         filled = count;
@@ -443,7 +445,7 @@ static int build_block(struct block *block, const struct rpc_caller *caller,
     add(block, "content-type", slice_of("application/grpc"), false);
     add(block, "te", slice_of("trailers"), false);
     add(block, "user-agent", slice_of(caller->options.user_agent), false);
-    add(block, "grpc-accept-encoding", slice_of("identity"), false);
+    add(block, "grpc-accept-encoding", slice_of(GRPC_ACCEPT_ENCODING), false);
     return add_metadata(block, request->metadata, request->metadata_count);
 }
 

@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/list.h"
 #include "lib/base/mem.h"
+#include "lib/rpc/proto_wire.h"
 #include "lib/rpc/rpc_method.h"
 #include "lib/rpc/rpc_server.h"
 
@@ -18,8 +19,8 @@ enum serving_status {
     HEALTH_SERVICE_UNKNOWN = 3
 };
 
-#define TAG_SERVICE 0x0a /* field 1, length-delimited */
-#define TAG_STATUS  0x08 /* field 1, varint */
+#define NUMBER_SERVICE 1U   /* of the request */
+#define TAG_STATUS     0x08 /* field 1, varint */
 
 struct rpc_health {
     struct rpc_server *server;
@@ -38,39 +39,19 @@ struct watcher {
 
 /* ---- messages ---- */
 
-/* Take a varint off the front. errors: ERR_INVALID. */
-static int take_varint(struct slice *rest, uint64_t *out)
-{
-    uint64_t value = 0;
-
-    for (unsigned shift = 0; shift < 64 && rest->len > 0; shift += 7) {
-        uint8_t byte = *rest->data;
-
-        *rest = (struct slice){rest->data + 1, rest->len - 1};
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if ((byte & 0x80) == 0) {
-            *out = value;
-            return 0;
-        }
-    }
-    return ERR_INVALID;
-}
-
 /* The service asked for: the last field 1, as the protocol wants it; empty if there is none. Other
  * fields are none of this message's and refused. */
 static int parse_request(struct slice rest, struct slice *service_out)
 {
     *service_out = (struct slice){NULL, 0};
     while (rest.len > 0) {
-        uint64_t tag;
-        uint64_t len;
+        struct proto_field field;
 
-        if (take_varint(&rest, &tag) != 0 || tag != TAG_SERVICE || take_varint(&rest, &len) != 0 ||
-            len > rest.len) {
+        if (proto_wire_next(&rest, &field) != 0 || field.number != NUMBER_SERVICE ||
+            field.type != PROTO_BYTES) {
             return ERR_INVALID;
         }
-        *service_out = (struct slice){rest.data, (size_t)len};
-        rest = (struct slice){rest.data + len, rest.len - (size_t)len};
+        *service_out = field.bytes;
     }
     return 0;
 }

@@ -2,7 +2,7 @@
  *
  * What a service gives the server, and what a handler may do with a call. A handler is called once
  * per call with the whole request, and finishes the call exactly once, at once or later, by
- * rpc_call_reply or rpc_call_fail.
+ * rpc_call_reply or rpc_call_fail. Of a stream of requests it gets one message after the other.
  */
 #ifndef FOLIOT_LIB_RPC_RPC_METHOD_H
 #define FOLIOT_LIB_RPC_RPC_METHOD_H
@@ -32,6 +32,11 @@ typedef void (*rpc_handler_fn)(struct rpc_call *call, struct slice request, void
 struct rpc_method {
     const char *path; /* "/foliot.v1.TaskService/Create", case matters */
     rpc_handler_fn handler;
+    /* Set if the request is a stream: called with each message of it, and `handler` with an empty
+     * one when the client has ended the stream. Both may send and finish; once finished, no more
+     * messages come. If the call is cancelled before its end and nobody has asked for that by
+     * rpc_call_on_cancel, it is finished without a word. NULL: the request is one message. */
+    rpc_handler_fn on_message;
     void *ctx;       /* the service's */
     bool is_endless; /* a stream that does not end by itself: ended when its connection drains */
 };

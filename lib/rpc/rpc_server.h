@@ -30,6 +30,8 @@ struct rpc_server_options {
     uint32_t streams_max;         /* MAX_CONCURRENT_STREAMS of a connection */
     size_t request_bytes_max;     /* one message in */
     size_t response_bytes_max;    /* one message out */
+    size_t compress_bytes_min;    /* unary answers from here on are packed for clients that take
+                                     gzip; 0: none */
     size_t header_bytes_max;      /* header list: name + value + 32 each */
     size_t buffered_bytes_max;    /* requests not yet answered, over all connections */
     size_t unread_bytes_max;      /* answers waiting for their readers, over all connections */

@@ -44,7 +44,8 @@ struct rpc_serving {
  *      └──────────┴── refused: answered     │
  *                            └── stream closed first: orphan, freed when the handler finishes
  *
- * 1. is_running: the handler has it and owes an answer. Not freed before.
+ * 1. is_running: the handler has it and owes an answer. Not freed before. With is_receiving only
+ *    if the request is a stream.
  * 2. is_answered: the stream has its final answer queued; later answers are dropped.
  * 3. session is NULL when the stream is gone (orphan): only with is_running.
  * 4. held_bytes ≤ buffered_bytes: credit is returned when the call is finished, sometimes before.
@@ -62,7 +63,8 @@ struct rpc_call {
     bool is_running;
     bool is_answered;
     bool is_cancelled;
-    bool peer_ended; /* END_STREAM has come */
+    bool is_taking_stream; /* running, and the client's stream of requests has not ended */
+    bool peer_ended;       /* END_STREAM has come */
 
     /* facts of the request's headers */
     bool has_fields; /* the block is complete; a second one is trailers and dropped */
@@ -70,7 +72,8 @@ struct rpc_call {
     bool is_grpc;
     bool is_oversize; /* above header_bytes_max, or out of memory */
     bool is_bad_timeout;
-    bool is_encoded; /* grpc-encoding other than identity */
+    bool accepts_gzip;           /* the client unpacks gzip */
+    enum grpc_encoding encoding; /* of the request's messages */
     size_t header_bytes;
     int64_t timeout_us; /* −1: none */
     struct rpc_fields metadata;
@@ -84,6 +87,7 @@ struct rpc_call {
     bool has_response; /* its headers are queued; out follows */
     bool is_waiting;   /* the stream waits for rpc_call_send: it must be resumed */
     bool is_final;     /* after out come the trailers */
+    bool is_packed;    /* grpc-encoding is gzip */
     struct buf out;    /* framed messages not given to the stream yet */
     enum rpc_status status;
     struct buf status_text;    /* grpc-message, encoded */
@@ -119,6 +123,10 @@ void rpc_call_begin(struct rpc_call *call);
 
 /* Hand the whole request to the handler. shape: not answered, has a method. */
 void rpc_call_run(struct rpc_call *call);
+
+/* Hand over the message that the reader has, and then the end. shape: begun, still receiving. */
+void rpc_call_take_message(struct rpc_call *call);
+void rpc_call_take_end(struct rpc_call *call);
 
 /* Tell the handler that nobody waits any more. It may finish, and so free, the call. */
 void rpc_call_cancel(struct rpc_call *call);

@@ -8,8 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/base/prng.h"
-#include "lib/rpc/grpc_header.h"
-#include "lib/rpc/rpc_serving.h"
+#include "lib/rpc/rpc_session_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,18 +17,6 @@
  * pushes back on the client. */
 #define SESSION_STREAM_WINDOW     (1U << 20)
 #define SESSION_CONNECTION_WINDOW (16U << 20)
-
-/* A client with less credit than a frame's worth may be stuck. */
-#define SESSION_CREDIT_MIN (16U << 10)
-
-/* Request bytes buffered for one connection up to which a stuck client is helped along. */
-#define SESSION_BUFFERED_MAX (32U << 20)
-
-/* Response bytes waiting for one client above which it gets no new calls. */
-#define SESSION_OUT_MAX (16U << 20)
-
-/* A header list this many times over the limit is an attack, not a mistake. */
-#define SESSION_HEADER_ABUSE 4U
 
 /* Suspicious frames at once, and forgiven for each second; as the library's rations of resets. */
 #define SESSION_GLITCHES_MAX        1000U
@@ -45,40 +32,6 @@
 
 static const uint8_t ping_alive[H2_PING_BYTES] = "alive?";
 static const uint8_t ping_drain[H2_PING_BYTES] = "drained";
-
-enum drain {
-    DRAIN_NOT,     /* serving */
-    DRAIN_NOTICED, /* the client knows; its calls on the way are still taken */
-    DRAIN_FINAL    /* no new calls; done when the open ones are */
-};
-
-struct rpc_session {
-    struct rpc_serving *serving;
-    struct h2 *h2;
-    const struct rpc_session_events *events;
-    void *ctx;
-    boot_us now_us; /* of the last take or tick */
-    int err;        /* found outside take and fill; they return it */
-    struct list calls;
-    struct heap expiries;
-    size_t buffered_bytes; /* of requests that are not answered */
-    size_t out_bytes;      /* responses waiting for the peer */
-    uint32_t call_count;
-    uint32_t running_count;
-    bool has_settings;
-    boot_us opened_us;
-    boot_us heard_us;      /* last bytes from the peer */
-    boot_us ping_sent_us;  /* BOOT_NEVER: none on its way */
-    boot_us ping_taken_us; /* last PING of the peer; INT64_MIN: none since we sent a response */
-    uint32_t ping_strikes;
-    boot_us idle_since_us; /* BOOT_NEVER while there are calls */
-    boot_us aged_us;       /* when the connection is too old */
-    boot_us forgiven_us;   /* up to when glitches were forgiven */
-    enum drain drain;
-    boot_us final_us; /* when the final GOAWAY goes out at the latest */
-    boot_us cut_us;   /* when open calls are cut off; BOOT_NEVER */
-    char peer[ADDRESS_TEXT_BYTES];
-};
 
 /* ---- for the calls ---- */
 
@@ -126,286 +79,6 @@ void rpc_session_count_out(struct rpc_session *session, int64_t bytes)
     }
 }
 
-/* ---- expiry of calls ---- */
-
-static void set_expiry(struct rpc_session *session, struct rpc_call *call, boot_us at_us)
-{
-    if (call->has_expiry) {
-        heap_del(&session->expiries, &call->expiry);
-        call->has_expiry = false;
-    }
-    if (at_us != BOOT_NEVER) {
-        heap_add(&session->expiries, &call->expiry, at_us);
-        call->has_expiry = true;
-        rpc_session_flush(session);
-    }
-}
-
-/* The call's time is over. errors: ERR_TIMEOUT if not even its headers are complete. */
-static int expire(struct rpc_session *session, struct rpc_call *call)
-{
-    call->has_expiry = false;
-    if (!call->has_fields) {
-        return ERR_TIMEOUT;
-    }
-    if (call->is_answered) { // The client does not take the answer.
-        h2_reset(session->h2, call->stream_id, H2_CANCEL);
-        return 0;
-    }
-    if (call->is_receiving && session->now_us < call->deadline_us) {
-        rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the request was not complete in time");
-        return 0;
-    }
-    if (call->is_running) { // It may know better than that nothing happened.
-        rpc_call_cancel(call);
-    }
-    if (!call->is_answered) {
-        rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the deadline has passed");
-    }
-    return 0;
-}
-
-static int expire_due(struct rpc_session *session)
-{
-    struct heap_node *first;
-
-    while ((first = heap_first(&session->expiries)) != NULL && first->key <= session->now_us) {
-        int err;
-
-        heap_del(&session->expiries, first);
-        err = expire(session, CONTAINER_OF(first, struct rpc_call, expiry));
-        if (err != 0) {
-            return err;
-        }
-    }
-    return 0;
-}
-
-/* ---- requests ---- */
-
-static bool on_opened(void *ctx, int32_t id, void **stream_out)
-{
-    struct rpc_session *session = ctx;
-    struct rpc_call *call = rpc_call_new(session->serving, session, id, session->peer);
-
-    if (call == NULL) {
-        return false;
-    }
-    list_add(&session->calls, &call->node);
-    session->call_count++;
-    session->idle_since_us = BOOT_NEVER;
-    set_expiry(session, call,
-               time_add(session->now_us, session->serving->options.request_ms * US_PER_MS));
-    *stream_out = call;
-    return true;
-}
-
-static void note_timeout(struct rpc_call *call, struct slice value)
-{
-    call->is_bad_timeout = grpc_timeout_parse(value, &call->timeout_us) != 0;
-}
-
-/* Facts that steer the call; everything else is metadata. */
-static bool take_known_field(struct rpc_call *call, struct slice name, struct slice value)
-{
-    if (slice_equal(name, slice_of(":method"))) {
-        call->is_post = slice_equal(value, slice_of("POST"));
-    } else if (slice_equal(name, slice_of(":path"))) {
-        call->method = rpc_methods_find(&call->serving->methods, value);
-    } else if (slice_equal(name, slice_of("content-type"))) {
-        call->is_grpc = grpc_is_content_type(value);
-    } else if (slice_equal(name, slice_of("grpc-timeout"))) {
-        note_timeout(call, value);
-    } else if (slice_equal(name, slice_of("grpc-encoding"))) {
-        call->is_encoded = !slice_equal(value, slice_of("identity"));
-    } else {
-        return slice_equal(name, slice_of("te")) || slice_equal(name, slice_of(":scheme"));
-    }
-    return true;
-}
-
-static int on_field(void *ctx, void *stream, struct slice name, struct slice value)
-{
-    struct rpc_session *session = ctx;
-    struct rpc_call *call = stream;
-    size_t max = session->serving->options.header_bytes_max;
-
-    call->header_bytes += name.len + value.len + 32;
-    if (call->header_bytes > max * SESSION_HEADER_ABUSE) {
-        return ERR_PROTOCOL;
-    }
-    if (call->has_fields || call->is_oversize || call->is_answered) {
-        return 0;
-    }
-    if (call->header_bytes > max) {
-        call->is_oversize = true;
-        return 0;
-    }
-    if (!take_known_field(call, name, value) && rpc_fields_add(&call->metadata, name, value) != 0) {
-        call->is_oversize = true;
-    }
-    return 0;
-}
-
-/* Refuse a request by its headers. False: go on and receive its body. */
-static bool refuse_by_fields(struct rpc_session *session, struct rpc_call *call)
-{
-    if (call->is_oversize) {
-        rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED, "the header list is larger than the limit");
-    } else if (!call->is_post) {
-        rpc_call_refuse_http(call, "405");
-    } else if (!call->is_grpc) {
-        rpc_call_refuse_http(call, "415");
-    } else if (call->is_bad_timeout) {
-        rpc_call_refuse(call, RPC_INTERNAL, "grpc-timeout is not a number and a unit");
-    } else if (call->is_encoded) {
-        rpc_call_refuse(call, RPC_UNIMPLEMENTED, "the grpc-encoding is not supported");
-    } else if (call->method == NULL) {
-        rpc_call_refuse(call, RPC_UNIMPLEMENTED, "there is no such service or method");
-    } else if (session->out_bytes > SESSION_OUT_MAX) {
-        rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED,
-                        "too many response bytes wait for this client to read them");
-    } else {
-        return false;
-    }
-    return true;
-}
-
-static void run(struct rpc_session *session, struct rpc_call *call)
-{
-    const char *why = NULL;
-    enum rpc_status status = grpc_reader_end(&call->reader, &why);
-
-    if (status != RPC_OK) {
-        rpc_call_refuse(call, status, why);
-        return;
-    }
-    set_expiry(session, call, call->deadline_us);
-    rpc_call_run(call);
-}
-
-static void on_fields_end(void *ctx, void *stream, bool is_end)
-{
-    struct rpc_session *session = ctx;
-    struct rpc_call *call = stream;
-    bool is_first = !call->has_fields;
-
-    call->has_fields = true;
-    call->peer_ended = call->peer_ended || is_end;
-    if (call->is_answered) {
-        return;
-    }
-    if (is_first) {
-        if (refuse_by_fields(session, call)) {
-            return;
-        }
-        call->is_receiving = true;
-        if (call->timeout_us >= 0) {
-            call->deadline_us = time_add(session->now_us, call->timeout_us);
-            set_expiry(session, call, time_min(call->deadline_us, call->expiry.key));
-        }
-    }
-    if (is_end && call->is_receiving) {
-        run(session, call);
-    }
-}
-
-/* The newest call that still collects its request and holds credit, or NULL. */
-static struct rpc_call *newest_holding(struct rpc_session *session)
-{
-    struct list *last = session->calls.previous;
-
-    while (last != &session->calls) {
-        struct rpc_call *call = LIST_ENTRY(last, struct rpc_call, node);
-
-        if (call->is_receiving && call->held_bytes > 0) {
-            return call;
-        }
-        last = last->previous;
-    }
-    return NULL;
-}
-
-/* Return a call's credit at once: the library waits until half a window has gathered. */
-static void grant(struct rpc_session *session, struct rpc_call *call)
-{
-    if (call->held_bytes > 0) {
-        h2_grant_connection(session->h2, call->held_bytes);
-        call->held_bytes = 0;
-        rpc_session_flush(session);
-    }
-}
-
-/*
- * The client has used up the connection's window with requests of which none is complete, so that
- * nothing will be answered and no credit returned. Return some early; beyond the limit of buffered
- * bytes refuse the newest request.
- */
-static void make_progress(struct rpc_session *session)
-{
-    if (h2_credit_left(session->h2) >= SESSION_CREDIT_MIN) {
-        return;
-    }
-    list_foreach (node, &session->calls) {
-        if (LIST_ENTRY(node, struct rpc_call, node)->is_running) {
-            return;
-        }
-    }
-    if (session->buffered_bytes > SESSION_BUFFERED_MAX) {
-        struct rpc_call *call = newest_holding(session);
-
-        if (call != NULL) {
-            grant(session, call);
-            rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED,
-                            "too many incomplete requests on this connection");
-        }
-        return;
-    }
-    list_foreach (node, &session->calls) {
-        grant(session, LIST_ENTRY(node, struct rpc_call, node));
-    }
-}
-
-static void on_data(void *ctx, void *stream, struct slice bytes)
-{
-    struct rpc_session *session = ctx;
-    struct rpc_call *call = stream;
-    struct rpc_serving *serving = session->serving;
-    const char *why = NULL;
-    enum rpc_status status;
-
-    h2_consume_stream(session->h2, call->stream_id, bytes.len);
-    if (!call->is_receiving) { // Refused: the rest of the request goes to nobody.
-        h2_consume_connection(session->h2, bytes.len);
-        return;
-    }
-    call->held_bytes += bytes.len;
-    call->buffered_bytes += bytes.len;
-    session->buffered_bytes += bytes.len;
-    serving->stats.buffered_bytes += bytes.len;
-    status = grpc_reader_take(&call->reader, bytes, &why);
-    if (status == RPC_OK && serving->stats.buffered_bytes > serving->options.buffered_bytes_max) {
-        status = RPC_RESOURCE_EXHAUSTED;
-        why = "the server's memory for requests (buffered_bytes_max) is used up";
-    }
-    if (status != RPC_OK) {
-        rpc_call_refuse(call, status, why);
-        return;
-    }
-    make_progress(session);
-}
-
-static void on_end(void *ctx, void *stream)
-{
-    struct rpc_session *session = ctx;
-    struct rpc_call *call = stream;
-
-    call->peer_ended = true;
-    if (call->is_receiving) {
-        run(session, call);
-    }
-}
-
 /* ---- responses ---- */
 
 static void note_response(struct rpc_session *session)
@@ -441,7 +114,7 @@ static void detach(struct rpc_session *session, struct rpc_call *call)
     rpc_session_release(session, call);
     rpc_session_count_out(session, -(int64_t)buf_len(&call->out));
     buf_fini(&call->out);
-    set_expiry(session, call, BOOT_NEVER);
+    rpc_receive_set_expiry(session, call, BOOT_NEVER);
     list_del(&call->node);
     session->call_count--;
     if (!call->is_answered) {
@@ -616,7 +289,7 @@ int rpc_session_tick(struct rpc_session *session, boot_us now_us)
     int err;
 
     session->now_us = time_max(session->now_us, now_us);
-    err = expire_due(session);
+    err = rpc_receive_expire(session);
     if (err == 0) {
         err = tick_keepalive(session);
     }
@@ -674,11 +347,11 @@ size_t rpc_session_backlog(const struct rpc_session *session)
 /* ---- life ---- */
 
 static const struct h2_events session_h2_events = {
-    .opened = on_opened,
-    .field = on_field,
-    .fields_end = on_fields_end,
-    .data = on_data,
-    .end = on_end,
+    .opened = rpc_receive_opened,
+    .field = rpc_receive_field,
+    .fields_end = rpc_receive_fields_end,
+    .data = rpc_receive_data,
+    .end = rpc_receive_end,
     .body = on_body,
     .end_sent = on_end_sent,
     .closed = on_closed,

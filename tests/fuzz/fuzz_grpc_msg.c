@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as gRPC messages in any cut: the verdict does not depend on the cut, and nothing is
- * kept beyond the limit.
+ * Any bytes as gRPC messages in any cut, packed or not: the verdict does not depend on the cut, and
+ * nothing is kept beyond the limit.
+ *
+ * input: bit 7 of the first byte: grpc-encoding is gzip; its lower bits: the cut.
  */
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
@@ -41,10 +43,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     grpc_reader_init(&whole, MESSAGE_BYTES_MAX);
     grpc_reader_init(&cut, MESSAGE_BYTES_MAX);
+    whole.encoding = cut.encoding =
+        (data[0] & 0x80) == 0 ? GRPC_ENCODING_IDENTITY : GRPC_ENCODING_GZIP;
     status = feed(&whole, (struct slice){data + 1, size - 1}, size);
     REQUIRE(feed(&cut, (struct slice){data + 1, size - 1}, 1U + data[0] % 16U) == status);
     if (status == RPC_OK) {
-        REQUIRE(grpc_reader_message(&whole).len == size - 1 - GRPC_PREFIX_BYTES);
+        REQUIRE(data[1] != 0 || grpc_reader_message(&whole).len == size - 1 - GRPC_PREFIX_BYTES);
+        REQUIRE(grpc_reader_message(&whole).len <= MESSAGE_BYTES_MAX);
         REQUIRE(slice_equal(grpc_reader_message(&whole), grpc_reader_message(&cut)));
     }
     grpc_reader_fini(&whole);

@@ -72,6 +72,24 @@ static void on_stream(struct rpc_call *call, struct slice request, void *ctx)
     }
 }
 
+/* Echoes a stream; a message of one byte ends it. */
+static void on_both(struct rpc_call *call, struct slice request, void *ctx)
+{
+    (void)ctx;
+    if (request.len == 1) {
+        rpc_call_fail(call, RPC_ABORTED, "enough", request, 0);
+    } else if (rpc_call_send(call, request) != 0) {
+        rpc_call_fail(call, RPC_RESOURCE_EXHAUSTED, NULL, (struct slice){NULL, 0}, 0);
+    }
+}
+
+static void on_both_end(struct rpc_call *call, struct slice request, void *ctx)
+{
+    (void)request;
+    (void)ctx;
+    rpc_call_end(call);
+}
+
 /* Feed, fill and tick until the input or the connection ends. */
 static void drive(struct rpc_session *session, struct slice bytes, size_t cut)
 {
@@ -129,6 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         {.path = "/a.B/Echo", .handler = on_echo, .ctx = &held},
         {.path = "/a.B/Hold", .handler = on_hold, .ctx = &held},
         {.path = "/a.B/Stream", .handler = on_stream, .ctx = &held, .is_endless = true},
+        {.path = "/a.B/Both", .handler = on_both_end, .on_message = on_both, .is_endless = true},
     };
     static struct rpc_serving serving;
     int64_t blocks = mem_block_count();
@@ -141,6 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     serving.options.header_bytes_max = 2000;
     serving.options.request_bytes_max = 10000;
     serving.options.response_bytes_max = 10000;
+    serving.options.compress_bytes_min = 10;
     for (size_t i = 0; i < ARRAY_COUNT(methods); i++) {
         REQUIRE(rpc_methods_add(&serving.methods, &methods[i]) == 0);
     }

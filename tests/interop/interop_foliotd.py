@@ -13,6 +13,7 @@ from concurrent import futures
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 
+import node
 import two_brokers
 from two_brokers import harness, INVALID, LIMIT_S, expect, now_ms, timestamp
 
@@ -364,6 +365,24 @@ def the_example_of_the_readme_works(world):
         assert word in done.stdout, done.stdout
 
 
+def buf_curl_needs_none_of_our_files(world):
+    url = f"http://{world.cluster.addresses()[1]}"
+
+    def curl(*arguments):
+        return node.buf("curl", "--http2-prior-knowledge", "--protocol", "grpc", *arguments)
+    listed = curl("--list-services", url)
+    assert {"foliot.v1.TaskService", "foliot.v1.QueueService", "foliot.v1.ClusterService",
+            "grpc.health.v1.Health"} <= set(listed.stdout.split()), listed
+    assert "internal" not in listed.stdout and "Receiver" not in listed.stdout, listed
+    made = curl("--data", '{"queue": "mail", "delay": "3600s", "key": "buf", "payload": "aGk="}',
+                f"{url}/foliot.v1.TaskService/Create")
+    assert made.returncode == 0 and json.loads(made.stdout)["created"] is True, made
+    read = curl("--data", '{"queue": "mail", "key": "buf"}', f"{url}/foliot.v1.TaskService/Get")
+    assert read.returncode == 0 and json.loads(read.stdout)["task"]["payload"] == "aGk=", read
+    refused = curl("--data", '{"queue": "nope"}', f"{url}/foliot.v1.TaskService/Create")
+    assert "not_found" in refused.stderr and "google.rpc.ErrorInfo" in refused.stderr, refused
+
+
 def nothing_was_harmed(world):
     for broker in world.cluster.brokers.values():
         assert broker.starts and broker.alive()
@@ -385,7 +404,8 @@ CASES = [
     past_times_run_at_once, far_times_are_kept, absurd_times_are_refused,
     payloads_go_to_the_limit_byte_for_byte, bad_keys_and_names_are_refused, bad_bytes_are_refused,
     batches_keep_bad_items_apart, queues_are_read_changed_and_listed, shows_brokers_and_shards,
-    the_command_works_on_the_real_thing, the_example_of_the_readme_works, nothing_was_harmed,
+    the_command_works_on_the_real_thing, the_example_of_the_readme_works, buf_curl_needs_none_of_our_files,
+    nothing_was_harmed,
 ]
 
 

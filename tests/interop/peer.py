@@ -22,11 +22,15 @@ class Peer:
         self.process = subprocess.Popen(
             [program] + [f"{name}={value}" for name, value in options.items()],
             stdout=subprocess.PIPE, text=True)
+        self.drains = False
         self.port = int(self.process.stdout.readline().split()[1])
         self.address = f"127.0.0.1:{self.port}"
 
     def drain(self):
-        self.process.send_signal(signal.SIGTERM)
+        """Once: it may be gone by the second time."""
+        if not self.drains:
+            self.drains = True
+            self.process.send_signal(signal.SIGTERM)
 
     def stats(self):
         """Counters now; the health turns to not serving by this."""

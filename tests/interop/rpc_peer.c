@@ -11,7 +11,9 @@
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/rpc_health.h"
 #include "lib/rpc/rpc_method.h"
+#include "lib/rpc/rpc_reflection.h"
 #include "lib/rpc/rpc_server.h"
+#include "proto/descriptor_set.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -26,6 +28,7 @@ struct peer {
     struct loop *loop;
     struct rpc_server *server;
     struct rpc_health *health;
+    struct rpc_reflection *reflection;
     struct loop_timer end;
     span_ms drain_ms;
     uint64_t cancelled_count;
@@ -218,6 +221,7 @@ static bool set_option(struct rpc_server_options *options, struct peer *peer, co
         {"age_grace_ms", &options->age_grace_ms, NULL, NULL},
         {"keepalive_ms", &options->keepalive_ms, NULL, NULL},
         {"keepalive_timeout_ms", &options->keepalive_timeout_ms, NULL, NULL},
+        {"compress_bytes_min", NULL, NULL, &options->compress_bytes_min},
         {"ping_interval_min_ms", &options->ping_interval_min_ms, NULL, NULL},
     };
     const char *equals = strchr(text, '=');
@@ -257,7 +261,8 @@ static int serve(struct peer *peer, const struct rpc_server_options *options)
 
     if (loop_open(&peer->loop) != 0 || rpc_server_open(peer->loop, options, &peer->server) != 0 ||
         rpc_server_add_all(peer->server, methods, ARRAY_COUNT(methods)) != 0 ||
-        rpc_health_open(peer->server, &peer->health) != 0) {
+        rpc_health_open(peer->server, &peer->health) != 0 ||
+        rpc_reflection_open(peer->server, descriptor_set(), &peer->reflection) != 0) {
         return EXIT_FAILURE;
     }
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
@@ -273,6 +278,7 @@ static int serve(struct peer *peer, const struct rpc_server_options *options)
         loop_signal_close(signals[i]);
     }
     rpc_health_close(peer->health);
+    rpc_reflection_close(peer->reflection);
     loop_close(peer->loop);
     (void)printf("blocks %" PRId64 "\n", mem_block_count());
     return mem_block_count() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -4,6 +4,7 @@
 
 Each case also asks a decent client at its end, and requires that no call or memory is left over.
 """
+import gzip
 import socket
 import struct
 import sys
@@ -38,6 +39,10 @@ def request_headers(path="/foliot.test.Peer/Echo", **changes):
 
 def message(body, flag=0, length=None):
     return bytes([flag]) + struct.pack(">I", len(body) if length is None else length) + body
+
+
+def gzip_message(body):
+    return message(gzip.compress(body), flag=1)
 
 
 class Client:
@@ -243,8 +248,110 @@ def bad_request_lines_and_headers_have_a_defined_answer(peer):
         assert status(peer, body=message(b""), path=path)[0] == 12, path
     assert status(peer, body=message(b""), te=None)[0] == 0
     got, fields = status(peer, body=message(b"x"), grpc_encoding="snappy")
-    assert got == 12 and fields["grpc-accept-encoding"] == "identity", fields
+    assert got == 12 and fields["grpc-accept-encoding"] == "identity,gzip", fields
     assert fields["server"] == "foliot/test" and fields["content-type"] == "application/grpc"
+
+
+@with_peer()
+def packed_requests_have_a_defined_status(peer):
+    small = gzip.compress(b"abc" * 100)
+    bomb = gzip.compress(b"\0" * (12 << 20))
+    assert len(bomb) < 16000
+    for encoding, body, wanted in (
+            ("gzip", message(small, flag=1), 0), ("gzip", message(b"abc", flag=0), 0),
+            ("identity", message(small, flag=1), 13), (None, message(small, flag=1), 13),
+            ("gzip", message(small, flag=2), 13), ("gzip", message(small[:-1], flag=1), 13),
+            ("gzip", message(small + b"x", flag=1), 13), ("gzip", message(b"", flag=1), 13),
+            ("gzip", message(b"abc", flag=1), 13), ("gzip", message(bomb, flag=1), 8),
+            ("gzip", message(gzip.compress(b"\0" * (4 << 20)), flag=1), 0),
+            ("gzip", message(gzip.compress(b"\0" * ((4 << 20) + 1)), flag=1), 8),
+            ("deflate", message(small, flag=1), 12), ("GZIP", message(small, flag=1), 12)):
+        got, fields = status(peer, body=body, grpc_encoding=encoding)
+        assert got == wanted, (encoding, body[:20], got, wanted, fields)
+        assert fields["grpc-accept-encoding"] == "identity,gzip", fields
+
+
+@with_peer(request_bytes_max=100000)
+def bombs_cost_no_more_memory_than_the_limit(peer):
+    bomb = message(gzip.compress(b"\0" * (12 << 20)), flag=1)
+    assert status(peer, body=bomb, grpc_encoding="gzip")[0] == 8
+    before = resident_kb(peer)
+    for _ in range(20):
+        assert status(peer, body=bomb, grpc_encoding="gzip")[0] == 8
+    assert resident_kb(peer) - before < 10000, "a bomb went off"
+
+
+@with_peer(compress_bytes_min=1000)
+def only_large_answers_to_who_takes_gzip_are_packed(peer):
+    def answer(body, accept):
+        client = Client(peer)
+        fields, _, got = client.answer(
+            client.start(body=message(body), grpc_accept_encoding=accept))
+        client.socket.close()
+        assert fields["grpc-status"] == "0", fields
+        return got[0], fields.get("grpc-encoding"), got[5:]
+    for accept in ("gzip", "identity, deflate ,gzip"):
+        flag, encoding, packed = answer(b"x" * 1000, accept)
+        assert flag == 1 and encoding == "gzip" and gzip.decompress(packed) == b"x" * 1000
+    for body, accept in ((b"x" * 999, "gzip"), (b"x" * 2000, None), (b"x" * 2000, "identity"),
+                         (b"x" * 2000, "deflate,xgzip")):
+        assert answer(body, accept) == (0, None, body), (len(body), accept)
+    random = bytes(hash((i, 7)) % 251 for i in range(3000))
+    noise = gzip.compress(random) * 3  # cannot be packed any further
+    assert answer(noise, "gzip")[0] == (1 if len(gzip.compress(noise, 1)) < len(noise) else 0)
+
+
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+LIST_SERVICES = b"\x3a\x00"
+
+
+@with_peer()
+def streams_of_requests_have_a_defined_end_in_every_framing(peer):
+    for body, wanted, answers in (
+            (b"", 0, 0), (message(LIST_SERVICES), 0, 1), (message(LIST_SERVICES) * 3, 0, 3),
+            (message(LIST_SERVICES)[:-1], 13, 0), (message(LIST_SERVICES) + b"\0", 13, 1),
+            (message(LIST_SERVICES, flag=1), 13, 0), (message(b"", length=5 << 20), 8, 0),
+            (message(b"\xff") + message(LIST_SERVICES), 3, 0)):
+        client = Client(peer)
+        fields, _, got = client.answer(client.start(body=body, path=REFLECTION))
+        client.socket.close()
+        assert fields["grpc-status"] == str(wanted), (body, fields)
+        assert got.count(b"grpc.health.v1.Health") == answers, (body, got)
+    client = Client(peer)
+    stream = client.start(body=b"", end=False, path=REFLECTION)
+    for byte in message(LIST_SERVICES) * 2:
+        client.h2.send_data(stream, bytes([byte]))
+        client.flush()
+    client.h2.end_stream(stream)
+    client.flush()
+    fields, _, got = client.answer(stream)
+    assert fields["grpc-status"] == "0" and got.count(b"grpc.health.v1.Health") == 2
+    got, fields = status(peer, body=gzip_message(LIST_SERVICES), path=REFLECTION,
+                         grpc_encoding="gzip")
+    assert got == 0, fields
+
+
+@with_peer()
+def credit_comes_back_while_a_stream_goes_on(peer):
+    client = Client(peer)
+    stream = client.start(body=b"", end=False, path=REFLECTION)
+    question = message(b"\x1a\x81\x1e" + b"f" * 3841)  # a file of a long name, which is not there
+    received = answer_len = sent = 0
+    while sent * len(question) < 20 << 20:  # more than both windows
+        while client.h2.local_flow_control_window(stream) < len(question):
+            assert client.pump(5), "hung up on"
+        client.h2.send_data(stream, question)
+        client.flush()
+        sent += 1
+        while received < sent * (answer_len or 1):
+            assert client.pump(5), "hung up on"
+            received += sum(len(event.data) for event in client.events
+                            if isinstance(event, h2.events.DataReceived))
+            client.events.clear()
+        answer_len = answer_len or received
+    client.h2.end_stream(stream)
+    client.flush()
+    assert client.answer(stream)[0]["grpc-status"] == "0"
 
 
 @with_peer()

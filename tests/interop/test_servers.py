@@ -3,6 +3,7 @@
 """Our client against a grpcio server and against servers that misbehave, frame by frame:
 test_servers.py RPC_ASK [case …]"""
 import concurrent.futures
+import gzip
 import socket
 import struct
 import subprocess
@@ -97,6 +98,29 @@ def grpcio_reads_our_metadata_and_deadline():
         call = ask(server.port, path="/foliot.test.Peer/Describe")[0]
         assert call["payload"].startswith("some\\x20text/0001ff/grpc-c-foliot/"), call
         assert call["payload"].endswith("/True"), call
+
+
+@case
+def packed_answers_of_grpcio_are_understood():
+    with GrpcServer(**{"grpc.default_compression_algorithm": 2}) as server:  # gzip
+        for size in (0, 5, 5000, 3000000):
+            call = ask(server.port, payload=f"@{size}")[0]
+            assert call["status"] == 0 and call["len"] == size, call
+
+
+@case
+def packed_answers_have_a_defined_status():
+    hello = gzip.compress(b"hello")
+    head = [(":status", "200"), ("content-type", "application/grpc")]
+    for encoding, body, wanted in (
+            ("gzip", message(hello, flag=1), 0), ("gzip", message(b"hello"), 0),
+            ("gzip", message(hello[:-1], flag=1), 13), ("identity", message(hello, flag=1), 13),
+            ("br", message(hello, flag=1), 13), ("br", message(b"hello"), 0),
+            (None, message(hello, flag=1), 13),
+            ("gzip", message(gzip.compress(b"\0" * (12 << 20)), flag=1), 8)):
+        fields = head + ([("grpc-encoding", encoding)] if encoding else [])
+        call = one_call(answer_with(fields, [("grpc-status", "0")], body=body))
+        assert call["status"] == wanted, (encoding, body[:10], call)
 
 
 @case
