@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queues: named classes of tasks with their target and policy. The rules of all calls are in
+ * <foliot/client.h>.
+ */
+#ifndef FOLIOT_QUEUE_H
+#define FOLIOT_QUEUE_H
+
+#include <foliot/client.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In a number of struct foliot_queue: what the broker takes when nothing is said. */
+#define FOLIOT_DEFAULT (-1)
+
+enum foliot_delivery {
+    FOLIOT_AT_LEAST_ONCE = 0, /* an attempt whose outcome is unknown is repeated */
+    FOLIOT_AT_MOST_ONCE = 1   /* it is recorded as such and not repeated */
+};
+
+/*
+ * A queue. Going in: set it up by foliot_queue_init(), which says FOLIOT_DEFAULT everywhere, or by
+ * foliot_queue_copy() from one that was read. Coming out: every number is said.
+ */
+struct foliot_queue {
+    size_t struct_size;
+    const char *name_space; /* empty: "default"; 1 to 63 of a-z 0-9 . _ - */
+    const char *name;       /* 1 to 63 of a-z 0-9 . _ - */
+    const char *target;     /* grpc://host:port/package.Service/Method or receiver://host:port */
+    enum foliot_delivery delivery;
+    int64_t attempt_timeout_ms;      /* default 10 s; 10 ms to one day */
+    int64_t key_memory_ms;           /* a key is held so long after its task has ended: 10 min */
+    int64_t concurrency_max;         /* attempts in flight per broker: 1000 */
+    int64_t backoff_initial_ms;      /* after the first failure: 1 s */
+    int64_t backoff_max_ms;          /* longest: 10 min */
+    int64_t backoff_growth_permille; /* 2000, the default, doubles it with each failure */
+    int64_t backoff_jitter_permille; /* random share of the back-off, 0 to 1000: 100 */
+    int64_t failures_max;            /* dead letter after this many failures: 10 */
+    int64_t unknowns_max;            /* dead letter after this many unknown outcomes: 5 */
+    int64_t age_max_ms;              /* dead letter when older than this; 0, the default: never */
+    uint32_t version; /* counts the changes. To foliot_queue_update(): the version that is to be
+                         replaced, 0 for any */
+    uint32_t id;      /* never reused; read only */
+};
+
+static inline void foliot_queue_init(struct foliot_queue *queue)
+{
+    memset(queue, 0, sizeof(*queue));
+    queue->struct_size = sizeof(*queue);
+    queue->attempt_timeout_ms = FOLIOT_DEFAULT;
+    queue->key_memory_ms = FOLIOT_DEFAULT;
+    queue->concurrency_max = FOLIOT_DEFAULT;
+    queue->backoff_initial_ms = FOLIOT_DEFAULT;
+    queue->backoff_max_ms = FOLIOT_DEFAULT;
+    queue->backoff_growth_permille = FOLIOT_DEFAULT;
+    queue->backoff_jitter_permille = FOLIOT_DEFAULT;
+    queue->failures_max = FOLIOT_DEFAULT;
+    queue->unknowns_max = FOLIOT_DEFAULT;
+    queue->age_max_ms = FOLIOT_DEFAULT;
+}
+
+/* Take a queue that was read, to change it; its texts stay those of `from`. */
+static inline void foliot_queue_copy(struct foliot_queue *queue, const struct foliot_queue *from)
+{
+    *queue = *from;
+    queue->struct_size = sizeof(*queue);
+}
+
+/* A queue as it stands after a call. */
+struct foliot_queue_reply {
+    const struct foliot_queue *queue;
+    const char *const *unconfirmed; /* brokers that have not confirmed the change yet: they read it
+                                       when they meet the queue */
+    size_t unconfirmed_count;
+};
+
+typedef void (*foliot_queue_reply_cb)(const struct foliot_error *error,
+                                      const struct foliot_queue_reply *reply, void *ctx);
+
+/* NULL is fine. */
+FOLIOT_API void foliot_queue_reply_free(const struct foliot_queue_reply *reply);
+
+/*
+ * Make a queue.
+ *
+ * repeats: not if its outcome is unknown.
+ * errors:  ALREADY_EXISTS (QUEUE_EXISTS), PERMISSION_DENIED (TARGET_NOT_ALLOWED), INVALID_ARGUMENT
+ *          with the field, RESOURCE_EXHAUSTED (QUEUE_COUNT_MAX), and those of all calls.
+ */
+FOLIOT_API int foliot_queue_create(struct foliot_client *client, const struct foliot_queue *queue,
+                                   const struct foliot_call_options *options,
+                                   const struct foliot_queue_reply **out,
+                                   struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_create_async(struct foliot_client *client,
+                                         const struct foliot_queue *queue,
+                                         const struct foliot_call_options *options,
+                                         foliot_queue_reply_cb cb, void *ctx,
+                                         struct foliot_error *error);
+
+/*
+ * Replace target and policy as a whole: read, change, write back. A policy that the library is too
+ * old to know is set to its default.
+ *
+ * repeats: not if its outcome is unknown.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), FAILED_PRECONDITION (QUEUE_CHANGED: another version),
+ *          PERMISSION_DENIED, INVALID_ARGUMENT, and those of all calls.
+ */
+FOLIOT_API int foliot_queue_update(struct foliot_client *client, const struct foliot_queue *queue,
+                                   const struct foliot_call_options *options,
+                                   const struct foliot_queue_reply **out,
+                                   struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_update_async(struct foliot_client *client,
+                                         const struct foliot_queue *queue,
+                                         const struct foliot_call_options *options,
+                                         foliot_queue_reply_cb cb, void *ctx,
+                                         struct foliot_error *error);
+
+/* Which queue. */
+struct foliot_queue_name {
+    size_t struct_size;
+    const char *name_space; /* empty: "default" */
+    const char *name;
+};
+
+static inline void foliot_queue_name_init(struct foliot_queue_name *name)
+{
+    memset(name, 0, sizeof(*name));
+    name->struct_size = sizeof(*name);
+}
+
+/*
+ * Read a queue.
+ *
+ * repeats: always.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), and those of all calls.
+ */
+FOLIOT_API int foliot_queue_get(struct foliot_client *client, const struct foliot_queue_name *name,
+                                const struct foliot_call_options *options,
+                                const struct foliot_queue_reply **out, struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_get_async(struct foliot_client *client,
+                                      const struct foliot_queue_name *name,
+                                      const struct foliot_call_options *options,
+                                      foliot_queue_reply_cb cb, void *ctx,
+                                      struct foliot_error *error);
+
+/* Which queues, page by page in the order of their ids. */
+struct foliot_queue_list_request {
+    size_t struct_size;
+    const char *name_space; /* empty: all namespaces */
+    uint32_t page_size;     /* 0: the default, which is also the most: 1000 */
+    uint32_t after_id;      /* next_after_id of the page before; 0: from the start */
+};
+
+static inline void foliot_queue_list_request_init(struct foliot_queue_list_request *list)
+{
+    memset(list, 0, sizeof(*list));
+    list->struct_size = sizeof(*list);
+}
+
+struct foliot_queue_page {
+    const struct foliot_queue *const *queues;
+    size_t count;
+    uint32_t next_after_id; /* 0: this was the last page */
+};
+
+/*
+ * List queues.
+ *
+ * repeats: always.
+ * errors:  those of all calls.
+ */
+FOLIOT_API int foliot_queue_list(struct foliot_client *client,
+                                 const struct foliot_queue_list_request *list,
+                                 const struct foliot_call_options *options,
+                                 const struct foliot_queue_page **out, struct foliot_error *error);
+
+typedef void (*foliot_queue_page_cb)(const struct foliot_error *error,
+                                     const struct foliot_queue_page *page, void *ctx);
+
+FOLIOT_API int foliot_queue_list_async(struct foliot_client *client,
+                                       const struct foliot_queue_list_request *list,
+                                       const struct foliot_call_options *options,
+                                       foliot_queue_page_cb cb, void *ctx,
+                                       struct foliot_error *error);
+
+/* NULL is fine. */
+FOLIOT_API void foliot_queue_page_free(const struct foliot_queue_page *page);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

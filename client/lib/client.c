@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening and closing a client, and its thread.
+ */
+#define _GNU_SOURCE /* pthread_setname_np */
+
+#include "client/lib/client.h"
+
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/io/entropy.h"
+#include "lib/io/resolve.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define SERVERS_DEFAULT        "127.0.0.1:7400"
+#define TIMEOUT_MS_DEFAULT     10000
+#define TRY_TIMEOUT_MS_DEFAULT 3000
+#define CALLS_MAX_DEFAULT      10000U
+#define CALLS_MAX_MAX          1000000U
+
+#ifndef FOLIOT_VERSION
+#define FOLIOT_VERSION "0.1.0"
+#endif
+
+/*
+ * The libraries below count their users in plain variables of the process; clients that are opened
+ * and closed by several threads at once must not meet there.
+ */
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
+
+const char *foliot_version(void)
+{
+    return FOLIOT_VERSION;
+}
+
+/* ---- options ---- */
+
+static int refuse_number(const char *field, int64_t value, int64_t max, struct fault *fault)
+{
+    fault_set(fault, RPC_INVALID_ARGUMENT, "VALUE_OUT_OF_RANGE", field,
+              "%s: %lld must be 0 for the default, or 1 to %lld", field, (long long)value,
+              (long long)max);
+    return ERR_INVALID;
+}
+
+/* Fill in what is not said, refuse what makes no sense. errors: ERR_INVALID with fault filled in.
+ */
+static int take_options(const struct foliot_options *given, struct foliot_options *out,
+                        struct fault *fault)
+{
+    memset(out, 0, sizeof(*out));
+    if (given != NULL && argument_take(given, out, sizeof(*out), "options", fault) != 0) {
+        return ERR_INVALID;
+    }
+    if (out->timeout_ms < 0 || out->timeout_ms > TIMEOUT_MS_MAX) {
+        return refuse_number("timeout_ms", out->timeout_ms, TIMEOUT_MS_MAX, fault);
+    }
+    if (out->try_timeout_ms < 0 || out->try_timeout_ms > TIMEOUT_MS_MAX) {
+        return refuse_number("try_timeout_ms", out->try_timeout_ms, TIMEOUT_MS_MAX, fault);
+    }
+    if (out->calls_max > CALLS_MAX_MAX) {
+        return refuse_number("calls_max", out->calls_max, CALLS_MAX_MAX, fault);
+    }
+    out->servers = argument_text(out->servers, SERVERS_DEFAULT);
+    out->timeout_ms = out->timeout_ms == 0 ? TIMEOUT_MS_DEFAULT : out->timeout_ms;
+    out->try_timeout_ms = out->try_timeout_ms == 0 ? TRY_TIMEOUT_MS_DEFAULT : out->try_timeout_ms;
+    out->calls_max = out->calls_max == 0 ? CALLS_MAX_DEFAULT : out->calls_max;
+    return 0;
+}
+
+/* ---- the end, on the loop ---- */
+
+static void on_brokers_closed(void *ctx)
+{
+    struct foliot_client *client = ctx;
+
+    loop_stop(client->loop);
+}
+
+void client_try_close(struct foliot_client *client)
+{
+    if (client->is_stopping && atomic_load(&client->is_closing) && client->brokers != NULL &&
+        list_is_empty(&client->calls)) {
+        struct brokers *brokers = client->brokers;
+
+        client->brokers = NULL;
+        brokers_close(brokers, on_brokers_closed, client);
+    }
+}
+
+static void on_stop(void *ctx)
+{
+    struct foliot_client *client = ctx;
+
+    client->is_stopping = true;
+    client_call_end_all(client);
+    client_try_close(client);
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *ctx)
+{
+    struct foliot_client *client = ctx;
+
+    (void)pthread_setname_np(pthread_self(), "foliot");
+    loop_run(client->loop);
+    return NULL;
+}
+
+/* Signals are the program's: none is ever taken by our thread. errors: ERR_FULL. */
+static int start_thread(struct foliot_client *client)
+{
+    sigset_t all;
+    sigset_t before;
+    int failed;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(&client->thread, NULL, run, client);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed == 0 ? 0 : ERR_FULL;
+}
+
+/* ---- opening ---- */
+
+/* The loop and the resolver. errors: with nothing left open. */
+static int open_loop(struct foliot_client *client)
+{
+    struct resolver_options options;
+    int err;
+
+    REQUIRE(pthread_mutex_lock(&process_lock) == 0);
+    err = loop_open(&client->loop);
+    if (err == 0) {
+        resolver_options_init(&options);
+        err = resolver_open(client->loop, &options, &client->resolver);
+        if (err != 0) {
+            loop_close(client->loop);
+        }
+    }
+    REQUIRE(pthread_mutex_unlock(&process_lock) == 0);
+    return err;
+}
+
+static void close_loop(struct foliot_client *client)
+{
+    REQUIRE(pthread_mutex_lock(&process_lock) == 0);
+    resolver_close(client->resolver);
+    loop_close(client->loop);
+    REQUIRE(pthread_mutex_unlock(&process_lock) == 0);
+}
+
+static void on_closed(void *ctx)
+{
+    bool *is_closed = ctx;
+
+    *is_closed = true;
+}
+
+/* Close brokers without a thread: nothing has been asked of them yet. */
+static void close_brokers(struct foliot_client *client)
+{
+    struct brokers *brokers = client->brokers;
+
+    bool is_closed = brokers == NULL;
+
+    client->brokers = NULL;
+    if (brokers != NULL) {
+        brokers_close(brokers, on_closed, &is_closed);
+    }
+    while (!is_closed) {
+        loop_turn(client->loop, true);
+    }
+}
+
+static int open_parts(struct foliot_client *client, const struct foliot_options *options,
+                      struct fault *fault)
+{
+    const struct brokers_options brokers_options = {
+        .loop = client->loop,
+        .resolver = client->resolver,
+        .servers = options->servers,
+        .is_servers_only = options->servers_only != 0,
+        .calls_max = options->calls_max,
+    };
+    int err = brokers_open(&brokers_options, &client->brokers, fault);
+
+    if (err != 0) {
+        close_brokers(client);
+        return err;
+    }
+    err = mailbox_open(client->loop, options->calls_max, client_call_arrive, client,
+                       &client->mailbox);
+    if (err != 0) {
+        goto fail_after_brokers;
+    }
+    err = loop_waker_open(client->loop, on_stop, client, &client->stopper);
+    if (err != 0) {
+        goto fail_after_mailbox;
+    }
+    err = start_thread(client);
+    if (err != 0) {
+        goto fail_after_stopper;
+    }
+    return 0;
+
+fail_after_stopper:
+    loop_waker_close(client->stopper);
+fail_after_mailbox:
+    mailbox_close(client->mailbox);
+fail_after_brokers:
+    close_brokers(client);
+    fault_set_err(fault, err == ERR_FULL ? ERR_NO_MEMORY : err,
+                  "cannot open the client: no thread, descriptor or memory for it");
+    return err;
+}
+
+int foliot_client_open(const struct foliot_options *options, struct foliot_client **out,
+                       struct foliot_error *error)
+{
+    const struct fault none = {.status = RPC_OK};
+    struct foliot_client *client;
+    struct foliot_options taken;
+    struct fault fault;
+    int err;
+
+    if (out == NULL) {
+        return error_refuse(error, "RESULT_MISSING", "out", "out: is NULL");
+    }
+    if (take_options(options, &taken, &fault) != 0) {
+        return error_fill(error, &fault, false, 0);
+    }
+    client = mem_new(1, sizeof(*client));
+    err = client == NULL ? ERR_NO_MEMORY : open_loop(client);
+    if (err != 0) {
+        mem_free(client);
+        fault_set_err(&fault, err == ERR_IO ? ERR_NO_MEMORY : err,
+                      "cannot open the client: no descriptor or memory for its loop");
+        return error_fill(error, &fault, false, 0);
+    }
+    client->timeout_ms = taken.timeout_ms;
+    client->try_timeout_ms = taken.try_timeout_ms;
+    client->calls_max = taken.calls_max;
+    list_init(&client->calls);
+    prng_init_named(&client->prng, entropy_u64(), "client");
+    if (open_parts(client, &taken, &fault) != 0) {
+        close_loop(client);
+        mem_free(client);
+        return error_fill(error, &fault, false, 0);
+    }
+    *out = client;
+    return error_fill(error, &none, false, 0);
+}
+
+/* ---- stopping and closing ---- */
+
+void foliot_client_stop(struct foliot_client *client)
+{
+    if (client != NULL) {
+        atomic_store(&client->is_stopped, true);
+        loop_waker_wake(client->stopper);
+    }
+}
+
+int foliot_client_close(struct foliot_client *client)
+{
+    if (client == NULL) {
+        return FOLIOT_OK;
+    }
+    if (pthread_equal(pthread_self(), client->thread)) {
+        return FOLIOT_FAILED_PRECONDITION;
+    }
+    atomic_store(&client->is_closing, true);
+    foliot_client_stop(client);
+    (void)pthread_join(client->thread, NULL);
+    mailbox_close(client->mailbox); // Calls that came too late end here.
+    loop_waker_close(client->stopper);
+    close_loop(client);
+    mem_free(client);
+    return FOLIOT_OK;
+}
+
+void foliot_client_get_stats(struct foliot_client *client, struct foliot_client_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->calls = atomic_load(&client->begun_count);
+    out->tries = atomic_load(&client->try_count);
+    out->direct = atomic_load(&client->direct_count);
+    out->refreshes = atomic_load(&client->learned_count);
+    out->brokers = atomic_load(&client->member_count);
+    out->calls_waiting = atomic_load(&client->call_count);
+}
