@@ -35,23 +35,37 @@ static void own_bytes(struct mem_snapshot *snapshot)
     }
 }
 
+/* Whether a slice is to have the rows of a queue. */
+static bool is_wanted(const struct store_read *read, uint32_t queue)
+{
+    for (size_t i = 0; i < read->skip_count; i++) {
+        if (read->skip[i] == queue) {
+            return false;
+        }
+    }
+    return read->queue == 0 || read->queue == queue;
+}
+
 static void take_slice(struct mem_snapshot *snapshot, struct mem_shard *shard,
                        const struct store_read *read)
 {
-    struct mem_index_node *start =
+    struct mem_index_node *node =
         mem_index_after(&shard->by_due, read->after_bucket, read->after_seq);
-    struct mem_index_node *node = start;
-    size_t count = 0;
 
-    while (node != NULL && node->major <= read->to_bucket && count < read->limit) {
-        node = node->next[0];
-        count++;
-    }
-    snapshot->rows = mem_need(count, sizeof(*snapshot->rows));
-    for (node = start; node != NULL && snapshot->row_count < count; node = node->next[0]) {
-        struct task *task = &snapshot->rows[snapshot->row_count++];
+    snapshot->rows = mem_need(read->limit, sizeof(*snapshot->rows));
+    for (; node != NULL && node->major <= read->to_bucket; node = node->next[0]) {
+        const struct task *row = &CONTAINER_OF(node, struct mem_row, by_due)->task;
+        struct task *task;
 
-        *task = CONTAINER_OF(node, struct mem_row, by_due)->task;
+        if (!is_wanted(read, row->queue)) {
+            continue;
+        }
+        if (snapshot->row_count == read->limit) {
+            snapshot->has_more = true;
+            break;
+        }
+        task = &snapshot->rows[snapshot->row_count++];
+        *task = *row;
         if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {
             task->payload = (struct slice){NULL, 0};
         }

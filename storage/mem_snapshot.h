@@ -12,6 +12,7 @@ struct mem_snapshot {
     int result; /* 0 or ERR_FENCED */
     struct task *rows;
     size_t row_count;
+    bool has_more;
     struct claim *claims;
     size_t claim_count;
     struct task_id existing;

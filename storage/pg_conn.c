@@ -492,6 +492,8 @@ static void greet(struct pg_conn *conn)
     (void)snprintf(settings, sizeof(settings),
                    "SELECT set_config('plan_cache_mode', 'force_generic_plan', false),"
                    " set_config('enable_seqscan', 'off', false),"
+                   // A bitmap has no order: a page would read all rows that are due to sort them.
+                   " set_config('enable_bitmapscan', 'off', false),"
                    // What cannot do without a sequential scan then looks dear enough to compile.
                    " set_config('jit', 'off', false),"
                    " set_config('statement_timeout', '0', false),"

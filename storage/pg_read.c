@@ -5,6 +5,8 @@
  */
 #include "storage/pg_read.h"
 
+#include "storage/page.h"
+
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -50,16 +52,35 @@ static int compare_ids(const void *left, const void *right)
     return (a->seq > b->seq) - (a->seq < b->seq);
 }
 
+/* A bucket as the index has it. */
+static int32_t short_bucket(int64_t bucket)
+{
+    return (int32_t)time_clamp(bucket, INT32_MIN, INT32_MAX);
+}
+
 static void send_slice(struct pg_conn *conn, const struct store_read *read)
 {
     struct pg_params params;
+    struct pg_array skip;
 
     pg_params_init(&params);
-    pg_params_add_i64(&params, read->after_bucket);
+    pg_params_add_i32(&params, short_bucket(read->after_bucket));
     pg_params_add_i64(&params, read->after_seq);
-    pg_params_add_i64(&params, read->to_bucket);
+    pg_params_add_i32(&params, short_bucket(read->to_bucket));
     pg_params_add_i32(&params, (int32_t)read->limit);
+    if (read->queue != 0) {
+        pg_params_add_i32(&params, (int32_t)read->queue);
+        pg_conn_exec(conn, PG_STMT_READ_SLICE_QUEUE, read->shard, &params);
+        return;
+    }
+    pg_array_init(&skip, ARRAY_BYTES_MAX);
+    pg_array_start(&skip, PG_TYPE_INT4);
+    for (size_t i = 0; i < read->skip_count; i++) {
+        pg_array_add_int(&skip, read->skip[i]);
+    }
+    pg_params_add_array(&params, &skip);
     pg_conn_exec(conn, PG_STMT_READ_SLICE, read->shard, &params);
+    pg_array_fini(&skip);
 }
 
 /* Two arrays, of which the statement wants the first sorted. */
@@ -275,6 +296,31 @@ static int take_claims(struct pg_read *self)
     return 0;
 }
 
+/* Rows by queue, each with a mark in the last column. */
+static int take_slice(struct pg_read *self)
+{
+    struct store_read *read = self->read;
+    struct page_end end = {0};
+    struct task *rows;
+    int mark = PQnfields(self->data) - 1;
+
+    if (take_rows(self) != 0) {
+        return ERR_UNAVAILABLE;
+    }
+    rows = self->items;
+    for (int i = 0; i < PQntuples(self->data); i++) {
+        if (pg_value_bool(self->data, i, mark)) {
+            page_end_at(&end, &rows[i]);
+        }
+    }
+    if (read->queue == 0) {
+        read->row_count = page_finish(rows, read->row_count, &end, read->limit, &read->has_more);
+    } else {
+        read->has_more = read->row_count == read->limit;
+    }
+    return 0;
+}
+
 /* One row at most: the task's columns, null if it is over, and who holds the key. */
 static int take_key(struct pg_read *self)
 {
@@ -324,6 +370,7 @@ static int take_data(struct pg_read *self)
     case STORE_READ_CLAIMS:
         return take_claims(self);
     case STORE_READ_SLICE:
+        return take_slice(self);
     case STORE_READ_TASKS:
         return take_rows(self);
     case STORE_READ_KEY:
@@ -379,6 +426,7 @@ int pg_read_start(struct pg_conn *conn, const struct pg_read_env *env, struct st
     self->read = read;
     read->rows = NULL;
     read->row_count = 0;
+    read->has_more = false;
     read->claims = NULL;
     read->claim_count = 0;
     read->existing = (struct task_id){0};

@@ -5,6 +5,7 @@
  */
 #include "storage/pg_stmt.h"
 
+#include "storage/page.h"
 #include "storage/pg_array.h"
 
 #include "lib/base/check.h"
@@ -43,6 +44,18 @@
 #define SHORT_PAYLOAD \
     "CASE WHEN octet_length(t.payload) <= 1024 THEN t.payload END, octet_length(t.payload), t.key"
 #define WHOLE_PAYLOAD "t.payload, octet_length(t.payload), t.key"
+
+/* The order of a queue's rows in the due index, by its own expressions: else it is not used. */
+#define BUCKET "least(greatest(t.due_ms >> 16, -2147483648), 2147483647)::integer"
+#define PLACE  BUCKET ", t.seq"
+
+/* Least share of a queue, as text. */
+#define TEXT_OF(value) #value
+#define AS_TEXT(value) TEXT_OF(value)
+#define SHARE_MIN      AS_TEXT(PAGE_SHARE_MIN)
+
+/* Rows of a slice: $1 and $2 are the place before it, $3 is its last bucket. */
+#define IN_SLICE "(" PLACE ") > ($1, $2) AND " BUCKET " <= $3"
 
 #define QUEUE                                                                                \
     "target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms, key_memory_ms," \
@@ -120,12 +133,28 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                        "{mine} SELECT array_agg(t.seq) FROM {task} t WHERE " MATCHES,
                        3,
                        {I8, I8S, I8S}},
-    [PG_STMT_READ_SLICE] = {"read_slice",
-                            "SELECT " ROW ", " SHORT_PAYLOAD " FROM {task} t"
-                            " WHERE (t.due_ms >> 16, t.seq) > ($1, $2) AND t.due_ms >> 16 <= $3"
-                            " ORDER BY t.due_ms >> 16, t.seq LIMIT $4",
-                            4,
-                            {I8, I8, I8, I4}},
+    [PG_STMT_READ_SLICE] =
+        {"read_slice",
+         // Each queue that has rows is found by one look into the index, and gives its share; the
+         // last column marks the last row of a share. The order is made in page.c.
+         "WITH RECURSIVE every AS ((SELECT t.queue FROM {task} t ORDER BY t.queue LIMIT 1)"
+         " UNION ALL SELECT n.queue FROM every e CROSS JOIN LATERAL (SELECT t.queue"
+         "  FROM {task} t WHERE t.queue > e.queue ORDER BY t.queue LIMIT 1) n),"
+         " wanted AS MATERIALIZED (SELECT queue FROM every WHERE queue <> ALL ($5)),"
+         " share AS MATERIALIZED (SELECT greatest(" SHARE_MIN ","
+         "  least($4, 2 * $4 / greatest(count(*), 1))) AS size FROM wanted)"
+         " SELECT r.* FROM wanted w CROSS JOIN LATERAL (SELECT " ROW ", " SHORT_PAYLOAD ","
+         "  row_number() OVER (ORDER BY " PLACE ") = (SELECT size FROM share)"
+         "  FROM {task} t WHERE t.queue = w.queue AND " IN_SLICE "  ORDER BY " PLACE
+         " LIMIT (SELECT size FROM share)) r",
+         5,
+         {I4, I8, I4, I4, I4S}},
+    [PG_STMT_READ_SLICE_QUEUE] = {"read_slice_queue",
+                                  "SELECT " ROW ", " SHORT_PAYLOAD ", false FROM {task} t"
+                                  " WHERE t.queue = $5 AND " IN_SLICE " ORDER BY " PLACE
+                                  " LIMIT $4",
+                                  5,
+                                  {I4, I8, I4, I4, I4}},
     [PG_STMT_READ_TASKS] = {"read_tasks",
                             "SELECT " ROW ", " WHOLE_PAYLOAD " FROM {task} t"
                             " WHERE t.seq = ANY ($1) AND t.slot = ($2)[width_bucket(t.seq, $1)]",

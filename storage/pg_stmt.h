@@ -30,6 +30,7 @@ enum pg_stmt {
     PG_STMT_CHANGE_PAYLOAD,
     PG_STMT_CHECK, /* which rows a claim may be made of */
     PG_STMT_READ_SLICE,
+    PG_STMT_READ_SLICE_QUEUE,
     PG_STMT_READ_TASKS,
     PG_STMT_READ_KEY,
     PG_STMT_SHARD_COUNT, /* how many of the above: one for each shard */

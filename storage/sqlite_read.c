@@ -4,8 +4,11 @@
  */
 #include "storage/sqlite_job.h"
 
+#include "storage/page.h"
+
 #include "lib/base/check.h"
 #include "lib/base/err.h"
+#include "lib/base/mem.h"
 
 /* Take the row that a statement stands on. Columns as ROW in sqlite_stmt.c, then the payload. */
 static int take_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
@@ -44,7 +47,9 @@ static int take_rows(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct sql
     return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
 }
 
-static int read_slice(struct sqlite_db *db, const struct store_read *read, struct sqlite_lent *lent)
+/* The first rows of one queue of a slice. */
+static int read_queue(struct sqlite_db *db, const struct store_read *read, uint32_t queue,
+                      uint32_t limit, struct sqlite_lent *lent)
 {
     struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_SLICE);
 
@@ -52,9 +57,91 @@ static int read_slice(struct sqlite_db *db, const struct store_read *read, struc
     sqlite_bind_int(stmt, 2, read->after_bucket);
     sqlite_bind_int(stmt, 3, read->after_seq);
     sqlite_bind_int(stmt, 4, read->to_bucket);
-    sqlite_bind_int(stmt, 5, read->limit);
+    sqlite_bind_int(stmt, 5, limit);
     sqlite_bind_int(stmt, 6, PAYLOAD_INLINE_BYTES_MAX);
+    sqlite_bind_int(stmt, 7, queue);
     return take_rows(db, stmt, lent);
+}
+
+static bool is_skipped(const struct store_read *read, uint32_t queue)
+{
+    for (size_t i = 0; i < read->skip_count; i++) {
+        if (read->skip[i] == queue) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The queues that have rows and are not to be skipped, by one look into the index each. `queues`
+ * has room for QUEUE_COUNT_MAX of them. */
+static int find_queues(struct sqlite_db *db, const struct store_read *read, uint32_t *queues,
+                       size_t *count)
+{
+    int64_t queue = -1;
+    enum sqlite_step step;
+
+    *count = 0;
+    do {
+        struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_NEXT_QUEUE);
+
+        sqlite_bind_int(stmt, 1, read->shard);
+        sqlite_bind_int(stmt, 2, queue);
+        step = sqlite_db_step(db, stmt);
+        if (step == SQLITE_STEP_ROW) {
+            queue = sqlite_column(stmt, 0);
+            if (!is_skipped(read, (uint32_t)queue)) {
+                queues[(*count)++] = (uint32_t)queue;
+            }
+            step = sqlite_db_step(db, stmt) == SQLITE_STEP_FAILED ? SQLITE_STEP_FAILED : step;
+        }
+    } while (step == SQLITE_STEP_ROW && *count < QUEUE_COUNT_MAX);
+    return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+}
+
+/* Each queue's share of the page, put in order. */
+static int read_queues(struct sqlite_db *db, struct store_read *read, const uint32_t *queues,
+                       size_t queue_count, struct sqlite_lent *lent)
+{
+    uint32_t share = page_share(read->limit, queue_count);
+    struct page_end end = {0};
+
+    for (size_t i = 0; i < queue_count; i++) {
+        size_t before = lent->count;
+        int err = read_queue(db, read, queues[i], share, lent);
+
+        if (err != 0) {
+            return err;
+        }
+        if (lent->count - before == share) {
+            page_end_at(&end, (struct task *)lent->items + lent->count - 1);
+        }
+    }
+    lent->count = page_finish(lent->items, lent->count, &end, read->limit, &read->has_more);
+    return 0;
+}
+
+static int read_slice(struct sqlite_db *db, struct store_read *read, struct sqlite_lent *lent)
+{
+    uint32_t *queues;
+    size_t count;
+    int err;
+
+    if (read->queue != 0) {
+        err = read_queue(db, read, read->queue, read->limit, lent);
+        read->has_more = lent->count == read->limit;
+        return err;
+    }
+    queues = mem_new(QUEUE_COUNT_MAX, sizeof(*queues));
+    if (queues == NULL) {
+        return ERR_UNAVAILABLE;
+    }
+    err = find_queues(db, read, queues, &count);
+    if (err == 0) {
+        err = read_queues(db, read, queues, count, lent);
+    }
+    mem_free(queues);
+    return err;
 }
 
 static int read_task(struct sqlite_db *db, uint32_t shard, struct task_id id,
@@ -176,6 +263,7 @@ static int run(struct sqlite_db *db, struct sqlite_job *job)
     int err;
 
     read->existing = (struct task_id){0};
+    read->has_more = false;
     err = sqlite_db_run(db, sqlite_db_stmt(db, SQLITE_STMT_READ_BEGIN), NULL);
     if (err == 0) {
         err = read_data(db, read, &job->lent);

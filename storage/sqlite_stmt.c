@@ -70,9 +70,12 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
         "DELETE FROM claim WHERE (writer, row) NOT IN (SELECT c.writer, c.row FROM claim c"
         " JOIN task t ON t.shard = c.shard AND t.seq = c.seq"
         " WHERE t.slot = c.slot AND t.attempt < c.attempt)",
-    [SQLITE_STMT_READ_SLICE] = ROW ", CASE WHEN length(payload) <= ?6 THEN payload END FROM task"
-                                   " WHERE shard = ?1 AND (bucket, seq) > (?2, ?3) AND bucket <= ?4"
-                                   " ORDER BY bucket, seq LIMIT ?5",
+    [SQLITE_STMT_NEXT_QUEUE] =
+        "SELECT queue FROM task WHERE shard = ?1 AND queue > ?2 ORDER BY queue LIMIT 1",
+    [SQLITE_STMT_READ_SLICE] =
+        ROW ", CASE WHEN length(payload) <= ?6 THEN payload END FROM task"
+            " WHERE shard = ?1 AND queue = ?7 AND (bucket, seq) > (?2, ?3) AND bucket <= ?4"
+            " ORDER BY bucket, seq LIMIT ?5",
     [SQLITE_STMT_READ_TASK] = ROW ", payload FROM task WHERE shard = ?1 AND seq = ?2 AND slot = ?3",
     [SQLITE_STMT_READ_CLAIMS] =
         "SELECT writer, row, seq, slot, attempt, deadline_ms FROM claim WHERE shard = ?1",

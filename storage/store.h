@@ -144,7 +144,9 @@ struct store_batch {
 enum store_read_kind {
     STORE_READ_CLAIMS = 1, /* claims of the shard, live or not; live is decided by task.attempt */
     STORE_READ_SLICE,      /* rows after (after_bucket, after_seq), due bucket ≤ to_bucket, in
-                              (bucket, seq) order, at most `limit` */
+                              (bucket, seq) order, at most `limit`: of one queue, or of all but
+                              those to skip, whose rows cost nothing, however many they are. A page
+                              may end before its limit; has_more says whether it is the last */
     STORE_READ_TASKS,      /* rows of the given ids, absent ones left out, whole payloads */
     STORE_READ_EPOCHS,     /* which of `checks` are still ours: one query for many shards (H-8) */
     STORE_READ_KEY         /* the key's row: existing = its task (0: unknown or past its memory),
@@ -172,10 +174,12 @@ struct store_read {
     int64_t after_bucket; /* SLICE: exclusive start; INT64_MIN for the beginning */
     int64_t after_seq;
     int64_t to_bucket;          /* SLICE: inclusive end */
-    uint32_t limit;             /* SLICE: ≤ SLICE_ROW_COUNT_MAX */
+    uint32_t limit;             /* SLICE: 1 … SLICE_ROW_COUNT_MAX */
+    const uint32_t *skip;       /* SLICE of all queues: numbers of those to leave out */
+    size_t skip_count;          /* SLICE: ≤ QUEUE_COUNT_MAX */
     const struct task_id *ids;  /* TASKS */
     size_t id_count;            /* TASKS: ≤ SLICE_ROW_COUNT_MAX */
-    uint32_t queue;             /* KEY */
+    uint32_t queue;             /* KEY; SLICE: the only one, 0: all but those to skip */
     struct slice key;           /* KEY */
     wall_ms now_ms;             /* KEY: the shard's clock, for key memory */
     struct epoch_check *checks; /* EPOCHS: shard and epoch of the read itself are not looked at */
@@ -186,6 +190,7 @@ struct store_read {
     int result; /* 0, ERR_FENCED, ERR_UNAVAILABLE */
     const struct task *rows;
     size_t row_count;
+    bool has_more; /* SLICE: behind the last row there may be others; then there is a row */
     const struct claim *claims;
     size_t claim_count;
     struct task_id existing; /* KEY */

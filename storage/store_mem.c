@@ -83,6 +83,7 @@ static void deliver_read(struct store_mem_request *request)
     read->result = request->result;
     read->rows = request->snapshot.rows;
     read->row_count = request->snapshot.row_count;
+    read->has_more = request->snapshot.has_more;
     read->claims = request->snapshot.claims;
     read->claim_count = request->snapshot.claim_count;
     read->existing = request->snapshot.existing;
@@ -377,7 +378,7 @@ static int client_read(struct store *store, struct store_read *read)
     const struct mem_tables *tables = &client_of(store)->mem->tables;
 
     if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
-        read->check_count > SHARD_COUNT_MAX) {
+        read->check_count > SHARD_COUNT_MAX || read->skip_count > QUEUE_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
     if (read->database >= tables->database_count ||

@@ -427,7 +427,7 @@ static int pg_read(struct store *self, struct store_read *read)
         return ERR_CLOSED;
     }
     if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
-        read->check_count > SHARD_COUNT_MAX) {
+        read->check_count > SHARD_COUNT_MAX || read->skip_count > QUEUE_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
     if (read->database >= store->options.database_count ||

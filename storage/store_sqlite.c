@@ -309,7 +309,7 @@ static int sqlite_read(struct store *store, struct store_read *read)
         return ERR_CLOSED;
     }
     if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
-        read->check_count > SHARD_COUNT_MAX) {
+        read->check_count > SHARD_COUNT_MAX || read->skip_count > QUEUE_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
     if (read->database >= client->shared->database_count ||

@@ -165,7 +165,7 @@ static void advance_cursor(struct shard *shard, const struct store_read *page)
 {
     shard->cursor_bucket = page->to_bucket;
     shard->cursor_seq = INT64_MAX;
-    if (page->row_count == page->limit) {
+    if (page->has_more) {
         const struct task *last = &page->rows[page->row_count - 1];
 
         shard->cursor_bucket = due_bucket(last->due_ms);

@@ -107,7 +107,7 @@ void pages_meet_without_gap_or_overlap(void)
         total += read.row_count;
         read.after_bucket = last_bucket;
         read.after_seq = last_seq;
-    } while (read.row_count == read.limit);
+    } while (read.has_more);
     MUST_EQ(total, 67);
     MUST_EQ(last_bucket, 1);
     end();

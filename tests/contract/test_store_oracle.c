@@ -131,13 +131,14 @@ static void add_insert(struct oracle *o, uint32_t shard)
         counter = o->touched[shard][old] ? counter : old;
     }
     op = add_op(o, STORE_INSERT, shard, counter);
-    op->task.queue = 1;
+    op->task.queue = 1 + (uint32_t)below(o, 4);
     op->task.due_ms = (wall_ms)below(o, 400000) - 1000;
     op->task.created_ms = (wall_ms)below(o, 1000);
     op->task.attempt = (uint32_t)below(o, 3);
     op->task.failures = (uint32_t)below(o, 3);
     op->task.payload = any_payload(o);
     if (chance(o, 400)) {
+        op->task.queue = 1;
         give_key(o, op);
     }
     if (counter == o->counters[shard] && chance(o, 300) && o->op_count < OP_COUNT_MAX) {
@@ -303,6 +304,8 @@ struct found {
     struct buf text;
     struct claim claims[4096];
     size_t claim_count;
+    int64_t last_bucket; /* place of the last row */
+    int64_t last_seq;
     bool done;
 };
 
@@ -341,10 +344,14 @@ static void on_read(struct store_read *read)
 {
     struct found *found = read->owner;
 
-    (void)buf_printf(&found->text, "result %s existing %lld/%d\n", err_name(read->result),
-                     (long long)read->existing.seq, read->existing.slot);
+    if (buf_slice(&found->text).len == 0) {
+        (void)buf_printf(&found->text, "result %s existing %lld/%d\n", err_name(read->result),
+                         (long long)read->existing.seq, read->existing.slot);
+    }
     for (size_t i = 0; i < read->row_count; i++) {
         say_row(&found->text, &read->rows[i]);
+        found->last_bucket = due_bucket(read->rows[i].due_ms);
+        found->last_seq = read->rows[i].id.seq;
     }
     MUST_LE(read->claim_count, ARRAY_COUNT(found->claims));
     if (read->claim_count > 0) {
@@ -369,12 +376,16 @@ static void read_both(struct oracle *o, struct store_read read)
         struct store_read own = read;
 
         buf_clear(&founds[i].text);
-        founds[i].done = false;
         own.cb = on_read;
         own.owner = &founds[i];
-        MUST_OK(stores[i]->read(stores[i], &own));
-        settle(o, &founds[i].done);
-        MUST(!founds[i].text.failed);
+        do { // Stores may cut pages at other places.
+            founds[i].done = false;
+            MUST_OK(stores[i]->read(stores[i], &own));
+            settle(o, &founds[i].done);
+            MUST(!founds[i].text.failed);
+            own.after_bucket = founds[i].last_bucket;
+            own.after_seq = founds[i].last_seq;
+        } while (own.kind == STORE_READ_SLICE && own.result == 0 && own.has_more);
     }
     if (!slice_equal(buf_slice(&founds[0].text), buf_slice(&founds[1].text))) {
         must_fail(MUST_HERE,
@@ -386,6 +397,7 @@ static void read_both(struct oracle *o, struct store_read read)
 
 static void compare_shard(struct oracle *o, uint32_t shard)
 {
+    static const uint32_t skip[] = {3, 1};
     struct store_read read = {
         .shard = shard,
         .epoch = o->epochs[shard] - (chance(o, 50) ? 1 : 0),
@@ -396,7 +408,11 @@ static void compare_shard(struct oracle *o, uint32_t shard)
     };
 
     read.kind = STORE_READ_SLICE;
+    read.queue = (uint32_t)below(o, 3);
+    read.skip = skip;
+    read.skip_count = read.queue == 0 ? below(o, ARRAY_COUNT(skip) + 1) : 0;
     read_both(o, read);
+    read.queue = 1;
     read.kind = STORE_READ_CLAIMS;
     read_both(o, read);
     read.kind = STORE_READ_KEY;

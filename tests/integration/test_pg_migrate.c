@@ -78,7 +78,7 @@ static void several_brokers_may_start_at_once(void)
         MUST(waitpid(children[i], &status, 0) == children[i]);
         MUST_EQ(status, 0);
     }
-    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 3);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 4);
     MUST_EQ(ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'foliot_data'"
                 " AND tablename LIKE 'task_%'"),
             32);

@@ -17,7 +17,7 @@ CREATE TABLE shard (
 ) STRICT;
 
 -- Tasks that wait. bucket is the due time by the minute: within it the loader reads in the order
--- of ids.
+-- of ids, queue by queue, so that it can leave out those that are blocked.
 CREATE TABLE task (
     shard INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE task (
     payload BLOB NOT NULL,
     PRIMARY KEY (shard, seq)
 ) STRICT;
-CREATE INDEX task_due ON task (shard, bucket, seq);
+CREATE INDEX task_due ON task (shard, queue, bucket, seq);
 
 -- Members of claim rows: a row is all members of one (writer, row).
 CREATE TABLE claim (
