@@ -189,6 +189,9 @@ static int open_services(struct server *server)
         err =
             rpc_server_add_all(server->rpc, service_methods(server->service), SERVICE_METHOD_COUNT);
     }
+    if (err == 0 && server->backend->add_methods != NULL) {
+        err = server->backend->add_methods(server);
+    }
     if (err == 0) {
         err = rpc_health_open(server->rpc, &server->health);
     }
@@ -366,7 +369,9 @@ static void run_loop(struct server *server)
         server->exit_status = SERVER_EXIT_OK;
         start_turns(server);
     } else {
-        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot start", log_err(err));
+        if (server->backend->on_refused == NULL) {
+            SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot start", log_err(err));
+        }
         server_close(server);
     }
     if (!server->is_closed) {

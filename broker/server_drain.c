@@ -223,6 +223,9 @@ void server_free(struct server *server)
     if (server->metrics != NULL) {
         metrics_close(server->metrics);
     }
+    if (server->backend->free != NULL) {
+        server->backend->free(server);
+    }
     if (server->loop != NULL) {
         free_loop(server);
     }

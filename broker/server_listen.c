@@ -46,9 +46,7 @@ int server_listen(struct server *server)
         err = rpc_server_open(server->loop, &options, &server->rpc);
     }
     if (err != 0) {
-        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot listen for calls",
-                   log_text("setting", "listen"), log_text("address", config->listen),
-                   log_text("why", server_listen_problem(err)), log_err(err));
+        server_cannot_listen(server, "cannot listen for calls", "listen", config->listen, err);
         return err;
     }
     /* Port 0 took some port: what is advertised, and a name that was left empty, must name it. */

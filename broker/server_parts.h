@@ -50,13 +50,19 @@ struct backend {
      * which.
      */
     bool (*prepare)(struct server *server);
+    /* The server itself cannot start, one line says why; NULL: it is logged. */
+    void (*on_refused)(struct server *server, int err, const char *line);
     /* Fill in server->store, server->coord; log what is wrong. */
     int (*open_store)(struct server *server);
     int (*open_coord)(struct server *server, const struct member *self);
     /* Figures of its own parts. */
     void (*gather)(const struct server *server, struct figures *figures);
+    /* Methods besides those of the broker; may be NULL. */
+    int (*add_methods)(struct server *server);
     /* Once, when the server is ready for calls; may be NULL. */
     void (*on_ready)(struct server *server);
+    /* Every part is closed, the loop is still there if there was one; may be NULL. */
+    void (*free)(struct server *server);
 };
 
 /* What is known of one database. */
@@ -134,8 +140,9 @@ struct server {
  */
 MUST_USE bool server_prepare(struct server *server);
 
-/* What a person can do about an address that cannot be listened on. Static text. */
-const char *server_listen_problem(int err);
+/* Say that an address cannot be listened on: a static message, and which setting names it. */
+void server_cannot_listen(struct server *server, const char *message, const char *setting,
+                          const char *address, int err);
 
 /* ---- server_listen.c ---- */
 

@@ -14,7 +14,7 @@
 /* A loop that is silent for so many session timeouts fails /livez; the watchdog is earlier. */
 #define STUCK_TIMEOUTS 3
 
-const char *server_listen_problem(int err)
+static const char *listen_problem(int err)
 {
     switch (err) {
     case ERR_EXISTS:
@@ -26,6 +26,20 @@ const char *server_listen_problem(int err)
     default:
         return err_text(err);
     }
+}
+
+void server_cannot_listen(struct server *server, const char *message, const char *setting,
+                          const char *address, int err)
+{
+    char line[512];
+
+    if (server->backend->on_refused != NULL) {
+        (void)snprintf(line, sizeof(line), "%s on %s: %s", message, address, listen_problem(err));
+        server->backend->on_refused(server, err, line);
+        return;
+    }
+    SERVER_LOG(server, LOG_LEVEL_ERROR, message, log_text("setting", setting),
+               log_text("address", address), log_text("why", listen_problem(err)), log_err(err));
 }
 
 static bool open_admin(struct server *server)
@@ -47,9 +61,8 @@ static bool open_admin(struct server *server)
         err = admin_open(&options, &server->admin);
     }
     if (err != 0) {
-        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot open the admin port",
-                   log_text("setting", "admin.listen"), log_text("address", config->admin_listen),
-                   log_text("why", server_listen_problem(err)), log_err(err));
+        server_cannot_listen(server, "cannot open the admin port", "admin.listen",
+                             config->admin_listen, err);
         return false;
     }
     (void)snprintf(server->admin_address, sizeof(server->admin_address),

@@ -23,6 +23,10 @@
 /* The clock is looked at this often without any write, on the beat. */
 #define CLOCK_US US_PER_S
 
+/* How far apart two looks at this machine's two clocks may seem to be: rounding, and being put off
+ * between them. */
+#define CLOCK_SLACK_US 200
+
 /* A database that refused a write is tried again so often. */
 #define PROBE_US (US_PER_S / 2)
 
@@ -110,7 +114,7 @@ static int give(struct sqlite_client *client, const struct sqlite_job_type *type
 
 /* --- clock and health ------------------------------------------------------------------------- */
 
-/* Sent and received at one instant: the database's clock is our own. */
+/* The database's clock is our own: all but known, for the estimate wants some width. */
 static void tell_clock(struct sqlite_client *client, uint32_t database)
 {
     const struct store_sqlite_events *events = &client->events;
@@ -119,7 +123,7 @@ static void tell_clock(struct sqlite_client *client, uint32_t database)
         boot_us before = clock_boot_us();
         int64_t wall_us = clock_wall_us();
 
-        events->on_clock(events->ctx, database, before, clock_boot_us(), wall_us);
+        events->on_clock(events->ctx, database, before - CLOCK_SLACK_US, clock_boot_us(), wall_us);
     }
 }
 

@@ -56,7 +56,7 @@ void store_sqlite_found(const struct store_sqlite *shared, struct store_sqlite_f
 /* What a client is told besides callbacks; all on its loop, none inside a request; any NULL. */
 struct store_sqlite_events {
     /* This machine's clock at an instant of the boot clock: once a second, and with every answer
-     * to a write. sent and received are that instant. */
+     * to a write. sent and received are as good as that instant. */
     void (*on_clock)(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us);
     /* The database refuses writes (false), or takes them again (true); first soon after the

@@ -37,6 +37,8 @@ struct command {
 };
 
 /* The tables of each file. */
+extern const struct command DEV_COMMANDS[];
+extern const size_t DEV_COMMAND_COUNT;
 extern const struct command TASK_COMMANDS[];
 extern const size_t TASK_COMMAND_COUNT;
 extern const struct command QUEUE_COMMANDS[];
