@@ -73,6 +73,7 @@ struct config {
     char *listen;       /* host:port, numeric */
     char *advertise;    /* host:port for others; listen if it was left empty */
     char *admin_listen; /* host:port, numeric; "off" for none */
+    int64_t admin_json; /* enum config_switch */
     char *cluster_name;
     int64_t cluster_shards; /* only looked at when the cluster is created */
     char *zookeeper_hosts;  /* host:port,… */

@@ -50,6 +50,15 @@ static const struct config_option OPTIONS[] = {
      .value = "HOST:PORT",
      .doc = "Numeric address of /metrics, /livez, /readyz and /startupz; \"off\" for none. It asks "
             "for no password: keep it on loopback or in a private network."},
+    {.key = "admin.json",
+     .type = OPTION_CHOICE,
+     .field = FIELD(admin_json),
+     .default_value = "on",
+     .choices = "off|on",
+     .value = "SWITCH",
+     .doc =
+         "Whether the methods of the API are answered in JSON on the admin port too, by POST, as "
+         "the Connect protocol has it."},
     {.key = "cluster.name",
      .type = OPTION_TEXT,
      .field = FIELD(cluster_name),

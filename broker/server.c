@@ -198,6 +198,9 @@ static int open_services(struct server *server)
     if (err == 0 && server->config->reflection == CONFIG_ON) {
         err = rpc_reflection_open(server->rpc, descriptor_set(), &server->reflection);
     }
+    if (err == 0 && server->admin != NULL && server->config->admin_json == CONFIG_ON) {
+        err = json_api_open(server->loop, server->rpc, server->admin, &server->json_api);
+    }
     return err;
 }
 

@@ -30,6 +30,9 @@ static void close_service(void *ctx)
     struct server *server = ctx;
 
     server->rpc = NULL;
+    if (server->json_api != NULL) {
+        json_api_detach(server->json_api);
+    }
     if (server->service != NULL) {
         service_close(server->service, close_outbound, server);
     } else {
@@ -202,8 +205,14 @@ static void free_loop(struct server *server)
 void server_free(struct server *server)
 {
     REQUIRE(server->rpc == NULL && server->store == NULL && server->coord == NULL);
+    if (server->json_api != NULL) {
+        json_api_stop(server->json_api);
+    }
     if (server->admin != NULL) {
         admin_close(server->admin);
+    }
+    if (server->json_api != NULL) {
+        json_api_free(server->json_api);
     }
     if (server->health != NULL) {
         rpc_health_close(server->health);

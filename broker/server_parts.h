@@ -7,6 +7,7 @@
 
 #include "broker/admin/admin.h"
 #include "broker/core/broker.h"
+#include "broker/json_api.h"
 #include "broker/metrics.h"
 #include "broker/outbound.h"
 #include "broker/queue_sync.h"
@@ -109,6 +110,7 @@ struct server {
     struct rpc_server *rpc;
     struct rpc_health *health;
     struct rpc_reflection *reflection; /* NULL if it is off */
+    struct json_api *json_api;         /* NULL: off */
     struct store *store;
     struct coord *coord;
     struct edge_outbound *outbound;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The admin port: /metrics, /livez, /readyz and /startupz over HTTP/1.1, in a thread of its own. It
- * shows what the loop has published last and never makes the loop wait. Knows no core, no store.
+ * shows what the loop has published last and never makes the loop wait. POSTs are answered by who
+ * asks for them. Knows no core, no store, no messages.
  */
 #ifndef FOLIOT_BROKER_ADMIN_ADMIN_H
 #define FOLIOT_BROKER_ADMIN_ADMIN_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 struct admin;
+struct admin_posts;
 
 struct admin_options {
     const char *host;          /* numeric */
@@ -44,7 +46,16 @@ void admin_set_ready(struct admin *admin, const char *why_not);
 /* What /metrics shows from here on. Copied; without memory for the copy the old text stays. */
 void admin_publish(struct admin *admin, struct slice metrics);
 
-/* Stop the thread and free. Answers that are being sent are cut. */
+/* From here on POSTs are answered by these, borrowed until the close; before that they are refused.
+ */
+void admin_set_posts(struct admin *admin, const struct admin_posts *posts);
+
+/*
+ * Stop the thread and free. Answers that are being sent are cut.
+ *
+ * shape: every post that was launched has been resumed, and those that are launched from here on
+ *        are so at once.
+ */
 void admin_close(struct admin *admin);
 
 #endif

@@ -103,9 +103,9 @@ static const char *find_refusal(const struct rpc_serving *serving,
     }
     *status = RPC_UNIMPLEMENTED;
     if (method == NULL) {
-        return "this server has no such method";
+        return "there is no such service or method";
     }
-    if (method->is_endless) {
+    if (method->is_endless || method->on_message != NULL) {
         return "streams are served over gRPC only";
     }
     *status = RPC_RESOURCE_EXHAUSTED;
@@ -167,6 +167,10 @@ void rpc_local_start(struct rpc_serving *serving, struct loop *loop,
     const char *refusal = find_refusal(serving, options, method, &status);
     struct rpc_call *call;
 
+    if (refusal == NULL && options->deadline_us <= loop_now_us(loop)) {
+        status = RPC_DEADLINE_EXCEEDED;
+        refusal = "the deadline has passed: nothing happened";
+    }
     if (refusal != NULL) {
         refuse(options, status, refusal);
         return;
