@@ -18,20 +18,49 @@ static void move_slice(struct slice *slice, uint8_t **place)
     *place += slice->len;
 }
 
-/* Make payloads and keys ours; rows so far borrow those of the tables. */
+static void move_task(struct task *task, uint8_t **place)
+{
+    move_slice(&task->payload, place);
+    move_slice(&task->key, place);
+    move_slice(&task->tags, place);
+}
+
+static size_t task_bytes(const struct task *task)
+{
+    return task->payload.len + task->key.len + task->tags.len;
+}
+
+/* Make payloads and the like ours; rows so far borrow those of the tables. */
 static void own_bytes(struct mem_snapshot *snapshot)
 {
     size_t total = 0;
     uint8_t *place;
 
     for (size_t i = 0; i < snapshot->row_count; i++) {
-        total += snapshot->rows[i].payload.len + snapshot->rows[i].key.len;
+        total += task_bytes(&snapshot->rows[i]);
+    }
+    for (size_t i = 0; i < snapshot->ended_count; i++) {
+        const struct ended_task *ended = &snapshot->ended[i];
+
+        total += task_bytes(&ended->task) + ended->response.len + ended->error_text.len;
     }
     snapshot->bytes = mem_need(total, 1);
     place = snapshot->bytes;
     for (size_t i = 0; i < snapshot->row_count; i++) {
-        move_slice(&snapshot->rows[i].payload, &place);
-        move_slice(&snapshot->rows[i].key, &place);
+        move_task(&snapshot->rows[i], &place);
+    }
+    for (size_t i = 0; i < snapshot->ended_count; i++) {
+        move_task(&snapshot->ended[i].task, &place);
+        move_slice(&snapshot->ended[i].response, &place);
+        move_slice(&snapshot->ended[i].error_text, &place);
+    }
+}
+
+/* A page leaves long payloads out. */
+static void shorten(struct task *task)
+{
+    if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {
+        task->payload = (struct slice){NULL, 0};
     }
 }
 
@@ -66,9 +95,7 @@ static void take_slice(struct mem_snapshot *snapshot, struct mem_shard *shard,
         }
         task = &snapshot->rows[snapshot->row_count++];
         *task = *row;
-        if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {
-            task->payload = (struct slice){NULL, 0};
-        }
+        shorten(task);
     }
 }
 
@@ -100,6 +127,101 @@ static void take_key(struct mem_snapshot *snapshot, struct mem_shard *shard,
     if (row != NULL) {
         snapshot->rows[snapshot->row_count++] = row->task;
     }
+}
+
+/* A page of a queue's dead letters. */
+static void take_dead(struct mem_snapshot *snapshot, struct mem_shard *shard,
+                      const struct store_read *read)
+{
+    struct mem_index_node *node = mem_index_after(&shard->dead, read->after_seq, 0);
+
+    snapshot->ended = mem_need(read->limit, sizeof(*snapshot->ended));
+    for (; node != NULL && snapshot->ended_count < read->limit; node = node->next[0]) {
+        const struct ended_task *letter = &CONTAINER_OF(node, struct mem_ended, node)->ended;
+
+        if (letter->task.queue == read->queue) {
+            snapshot->ended[snapshot->ended_count] = *letter;
+            shorten(&snapshot->ended[snapshot->ended_count++].task);
+        }
+    }
+}
+
+/* What is left of the given tasks, whole. */
+static void take_ended(struct mem_snapshot *snapshot, struct mem_shard *shard,
+                       const struct store_read *read)
+{
+    snapshot->ended = mem_need(2 * read->id_count, sizeof(*snapshot->ended));
+    for (size_t i = 0; i < read->id_count; i++) {
+        const struct mem_ended *result = mem_ended_find(&shard->ended, read->ids[i]);
+        const struct mem_ended *letter = mem_ended_find(&shard->dead, read->ids[i]);
+
+        if (read->kind == STORE_READ_ENDED && result != NULL &&
+            result->ended.until_ms > read->now_ms) {
+            snapshot->ended[snapshot->ended_count++] = result->ended;
+        }
+        if (letter != NULL) {
+            snapshot->ended[snapshot->ended_count++] = letter->ended;
+        }
+    }
+}
+
+/* The count of a queue, made in its place if need be; NULL when there are too many. */
+static struct queue_count *count_of(struct mem_snapshot *snapshot, uint32_t queue)
+{
+    size_t i = 0;
+
+    while (i < snapshot->count_count && snapshot->counts[i].queue < queue) {
+        i++;
+    }
+    if (i < snapshot->count_count && snapshot->counts[i].queue == queue) {
+        return &snapshot->counts[i];
+    }
+    memmove(&snapshot->counts[i + 1], &snapshot->counts[i],
+            (snapshot->count_count - i) * sizeof(snapshot->counts[0]));
+    snapshot->counts[i] = (struct queue_count){.queue = queue, .first_due_ms = WALL_NEVER};
+    snapshot->count_count++;
+    if (snapshot->count_count <= QUEUE_COUNT_MAX) {
+        return &snapshot->counts[i];
+    }
+    snapshot->count_count--;
+    return i < QUEUE_COUNT_MAX ? &snapshot->counts[i] : NULL;
+}
+
+static void count_task(struct mem_snapshot *snapshot, const struct task *task, wall_ms now_ms)
+{
+    struct queue_count *count = count_of(snapshot, task->queue);
+
+    if (count != NULL) {
+        count->pending++;
+        count->overdue += task->due_ms <= now_ms;
+        count->first_due_ms = time_min(count->first_due_ms, task->due_ms);
+    }
+}
+
+static void take_counts(struct mem_snapshot *snapshot, struct mem_shard *shard,
+                        const struct store_read *read)
+{
+    struct mem_index_node *node = mem_index_first(&shard->by_seq);
+    uint32_t looked = 0;
+
+    snapshot->counts = mem_need(QUEUE_COUNT_MAX + 1, sizeof(*snapshot->counts));
+    for (; node != NULL && looked < read->limit; node = node->next[0]) {
+        count_task(snapshot, &CONTAINER_OF(node, struct mem_row, by_seq)->task, read->now_ms);
+        looked++;
+    }
+    snapshot->is_cut = looked == read->limit;
+    looked = 0;
+    for (node = mem_index_first(&shard->dead); node != NULL && looked < read->limit;
+         node = node->next[0]) {
+        uint32_t queue = CONTAINER_OF(node, struct mem_ended, node)->ended.task.queue;
+        struct queue_count *count = count_of(snapshot, queue);
+
+        if (count != NULL) {
+            count->dead++;
+        }
+        looked++;
+    }
+    snapshot->is_cut = snapshot->is_cut || looked == read->limit;
 }
 
 /* The claims of the shard in one claim row: counted, and copied if there is a place for them. */
@@ -187,6 +309,19 @@ void mem_snapshot_take(struct mem_snapshot *snapshot, struct mem_tables *tables,
     case STORE_READ_KEY:
         take_key(snapshot, shard, read);
         break;
+    case STORE_READ_DEAD:
+        if (read->id_count == 0) {
+            take_dead(snapshot, shard, read);
+            break;
+        }
+        take_ended(snapshot, shard, read);
+        break;
+    case STORE_READ_ENDED:
+        take_ended(snapshot, shard, read);
+        break;
+    case STORE_READ_COUNTS:
+        take_counts(snapshot, shard, read);
+        break;
     }
     own_bytes(snapshot);
 }
@@ -195,6 +330,8 @@ void mem_snapshot_fini(struct mem_snapshot *snapshot)
 {
     mem_free(snapshot->rows);
     mem_free(snapshot->claims);
+    mem_free(snapshot->ended);
+    mem_free(snapshot->counts);
     mem_free(snapshot->ours);
     mem_free(snapshot->bytes);
     memset(snapshot, 0, sizeof(*snapshot));

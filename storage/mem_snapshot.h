@@ -16,8 +16,13 @@ struct mem_snapshot {
     struct claim *claims;
     size_t claim_count;
     struct task_id existing;
+    struct ended_task *ended;
+    size_t ended_count;
+    struct queue_count *counts;
+    size_t count_count;
+    bool is_cut;
     bool *ours;     /* one per epoch check */
-    uint8_t *bytes; /* payloads and keys of the rows */
+    uint8_t *bytes; /* what the rows point to */
 };
 
 /* Look. The snapshot is filled in whole; mem_snapshot_fini frees what it holds. */

@@ -68,17 +68,49 @@ void mem_tables_init(struct mem_tables *tables, const struct store_mem_options *
         mem_index_init(&shard->by_due);
         mem_index_init(&shard->by_seq);
         mem_index_init(&shard->keys);
+        mem_index_init(&shard->ended);
+        mem_index_init(&shard->dead);
     }
     for (uint32_t i = 0; i < options->database_count; i++) {
         mem_index_init(&tables->databases[i].claims);
     }
 }
 
+static void task_fini(struct task *task)
+{
+    mem_free_slice(task->payload);
+    mem_free_slice(task->key);
+    mem_free_slice(task->tags);
+}
+
 static void row_free(struct mem_row *row)
 {
-    mem_free_slice(row->task.payload);
-    mem_free_slice(row->task.key);
+    task_fini(&row->task);
     mem_free(row);
+}
+
+static void ended_free(struct mem_ended *row)
+{
+    task_fini(&row->ended.task);
+    mem_free_slice(row->ended.response);
+    mem_free_slice(row->ended.error_text);
+    mem_free(row);
+}
+
+static void ended_del(struct mem_index *index, struct mem_ended *row)
+{
+    mem_index_del(index, &row->node);
+    ended_free(row);
+}
+
+static void ended_fini(struct mem_index *index)
+{
+    struct mem_index_node *after;
+
+    for (struct mem_index_node *node = mem_index_first(index); node != NULL; node = after) {
+        after = node->next[0];
+        ended_free(CONTAINER_OF(node, struct mem_ended, node));
+    }
 }
 
 static void key_free(struct mem_key *key)
@@ -100,6 +132,8 @@ static void shard_fini(struct mem_shard *shard)
         after = node->next[0];
         key_free(CONTAINER_OF(node, struct mem_key, node));
     }
+    ended_fini(&shard->ended);
+    ended_fini(&shard->dead);
 }
 
 void mem_tables_fini(struct mem_tables *tables)
@@ -116,14 +150,8 @@ void mem_tables_fini(struct mem_tables *tables)
             mem_free(CONTAINER_OF(node, struct mem_claim_row, node));
         }
     }
-    for (size_t i = 0; i < tables->dead_count; i++) {
-        mem_free_slice(tables->dead[i].task.payload);
-        mem_free_slice(tables->dead[i].task.key);
-        mem_free_slice(tables->dead[i].error_text);
-    }
     mem_free(tables->shards);
     mem_free(tables->databases);
-    mem_free(tables->dead);
     mem_free(tables->queues);
 }
 
@@ -133,6 +161,14 @@ struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id)
     struct mem_row *row = node == NULL ? NULL : CONTAINER_OF(node, struct mem_row, by_seq);
 
     return row != NULL && row->task.id.slot == id.slot ? row : NULL;
+}
+
+struct mem_ended *mem_ended_find(struct mem_index *index, struct task_id id)
+{
+    struct mem_index_node *node = mem_index_find(index, id.seq, 0);
+    struct mem_ended *row = node == NULL ? NULL : CONTAINER_OF(node, struct mem_ended, node);
+
+    return row != NULL && row->ended.task.id.slot == id.slot ? row : NULL;
 }
 
 static int64_t key_hash(uint32_t queue, struct slice key)
@@ -191,11 +227,13 @@ bool mem_claim_is_live(struct mem_tables *tables, const struct mem_claim *claim)
     return row != NULL && claim->attempt > row->task.attempt;
 }
 
-/* True if the key is free for the insert, or held by the task that it names. */
+/* True if the key is free for the insert, or held by the task that it may be taken from. */
 static bool is_key_free(const struct mem_key *key, const struct store_op *op)
 {
+    int64_t from = op->kind == STORE_REDRIVE ? op->task.id.seq : op->key_replaces.seq;
+
     return key == NULL || (key->until_ms != 0 && key->until_ms <= op->now_ms) ||
-           (op->key_replaces.seq != 0 && key->id.seq == op->key_replaces.seq);
+           (from != 0 && key->id.seq == from);
 }
 
 static void judge_insert(struct mem_shard *shard, struct store_op *op)
@@ -212,12 +250,30 @@ static void judge_insert(struct mem_shard *shard, struct store_op *op)
     }
 }
 
+static void judge_letter(struct mem_shard *shard, struct store_op *op)
+{
+    const struct mem_ended *letter = mem_ended_find(&shard->dead, op->task.id);
+
+    if (letter == NULL ||
+        (op->kind == STORE_REDRIVE && letter->ended.task.attempt != op->expected_attempt)) {
+        op->result = ERR_NOT_FOUND;
+    } else if (op->kind == STORE_REDRIVE) {
+        judge_insert(shard, op);
+    } else {
+        op->result = 0;
+    }
+}
+
 void mem_op_judge(struct mem_shard *shard, struct store_op *op, const struct store_op *insert)
 {
     struct mem_row *row;
 
     if (op->kind == STORE_INSERT) {
         judge_insert(shard, op);
+        return;
+    }
+    if (op->kind == STORE_REDRIVE || op->kind == STORE_PURGE) {
+        judge_letter(shard, op);
         return;
     }
     if (insert != NULL) {
@@ -237,6 +293,7 @@ static void apply_insert(struct mem_shard *shard, const struct store_op *op)
     row->task.payload = mem_copy_slice(op->task.payload);
     row->task.payload_len = (uint32_t)op->task.payload.len;
     row->task.key = mem_copy_slice(op->task.key);
+    row->task.tags = mem_copy_slice(op->task.tags);
     row->by_due.major = due_bucket(row->task.due_ms);
     row->by_due.minor = row->task.id.seq;
     row->by_seq.major = row->task.id.seq;
@@ -267,9 +324,46 @@ static void key_release(struct mem_shard *shard, const struct task *task, wall_m
     }
 }
 
-static void apply_delete(struct mem_tables *tables, const struct store_op *op)
+/* Put what is left of a task in its place; what was there under its number goes. */
+static void ended_add(struct mem_index *index, const struct ended_task *ended)
 {
-    struct mem_shard *shard = &tables->shards[op->shard];
+    struct mem_index_node *old = mem_index_find(index, ended->task.id.seq, 0);
+    struct mem_ended *row = mem_need(1, sizeof(*row));
+
+    if (old != NULL) {
+        ended_del(index, CONTAINER_OF(old, struct mem_ended, node));
+    }
+    row->ended = *ended;
+    row->node.major = ended->task.id.seq;
+    mem_index_add(index, &row->node);
+}
+
+/* A row that is off its indexes becomes what is left of it. */
+static void row_end(struct mem_shard *shard, struct mem_row *row, const struct store_op *op)
+{
+    struct ended_task ended = {.task = row->task, .ended_ms = op->now_ms};
+
+    ended.task.attempt = op->attempt;
+    ended.task.failures = op->task.failures;
+    if (op->kind == STORE_DEAD) {
+        ended.end = TASK_END_DEAD;
+        ended.until_ms = WALL_NEVER;
+        ended.error_text = mem_copy_slice(op->error_text);
+        ended_add(&shard->dead, &ended);
+    } else {
+        mem_free_slice(ended.task.payload);
+        ended.task.payload = (struct slice){NULL, 0};
+        ended.task.payload_len = 0;
+        ended.end = op->end;
+        ended.until_ms = op->keep_until_ms;
+        ended.response = mem_copy_slice(op->response);
+        ended_add(&shard->ended, &ended);
+    }
+    mem_free(row);
+}
+
+static void apply_delete(struct mem_shard *shard, const struct store_op *op)
+{
     struct mem_row *row = mem_row_find(shard, op->task.id);
 
     REQUIRE(row != NULL);
@@ -278,21 +372,23 @@ static void apply_delete(struct mem_tables *tables, const struct store_op *op)
     key_release(shard, &row->task, op->key_until_ms);
     mem_index_del(&shard->by_due, &row->by_due);
     mem_index_del(&shard->by_seq, &row->by_seq);
-    if (op->kind == STORE_DELETE) {
+    if (op->kind == STORE_DEAD || op->keep_until_ms > 0) {
+        row_end(shard, row, op);
+    } else {
         row_free(row);
-        return;
     }
-    tables->dead = grow(tables->dead, tables->dead_count, sizeof(*tables->dead));
-    tables->dead[tables->dead_count++] = (struct store_mem_dead){
-        .database = shard->database,
-        .shard = op->shard,
-        .task = row->task,
-        .attempt = op->attempt,
-        .dead_ms = op->now_ms,
-        .error_text = mem_copy_slice(op->error_text),
-    };
-    tables->dead[tables->dead_count - 1].task.failures = op->task.failures;
-    mem_free(row);
+}
+
+/* A dead letter goes, for good or because its task is back. */
+static void apply_letter(struct mem_shard *shard, const struct store_op *op)
+{
+    struct mem_ended *letter = mem_ended_find(&shard->dead, op->task.id);
+
+    REQUIRE(letter != NULL);
+    ended_del(&shard->dead, letter);
+    if (op->kind == STORE_REDRIVE) {
+        apply_insert(shard, op);
+    }
 }
 
 static void apply_change(struct mem_shard *shard, const struct store_op *op)
@@ -338,7 +434,11 @@ void mem_op_apply(struct mem_tables *tables, const struct store_op *op)
         break;
     case STORE_DELETE:
     case STORE_DEAD:
-        apply_delete(tables, op);
+        apply_delete(shard, op);
+        break;
+    case STORE_REDRIVE:
+    case STORE_PURGE:
+        apply_letter(shard, op);
         break;
     case STORE_CHANGE:
         apply_change(shard, op);
@@ -445,6 +545,27 @@ void mem_claims_drop(struct mem_tables *tables, const struct store_batch *batch)
     }
 }
 
+void mem_ended_sweep(struct mem_tables *tables, uint32_t database)
+{
+    wall_ms now_ms = tables->databases[database].now_us / US_PER_MS;
+    struct mem_index_node *after;
+
+    for (uint32_t i = 0; i < tables->shard_count; i++) {
+        struct mem_shard *shard = &tables->shards[i];
+        struct mem_index_node *node =
+            shard->database == database ? mem_index_first(&shard->ended) : NULL;
+
+        for (; node != NULL; node = after) {
+            struct mem_ended *row = CONTAINER_OF(node, struct mem_ended, node);
+
+            after = node->next[0];
+            if (row->ended.until_ms <= now_ms) {
+                ended_del(&shard->ended, row);
+            }
+        }
+    }
+}
+
 static struct queue *queue_find(struct mem_tables *tables, const struct queue *wanted)
 {
     for (size_t i = 0; i < tables->queue_count; i++) {
@@ -488,8 +609,27 @@ void mem_queue_put(struct mem_tables *tables, struct store_queue_put *put)
         return;
     }
     tables->queues = grow(tables->queues, tables->queue_count, sizeof(*tables->queues));
-    put->queue.id = (uint32_t)tables->queue_count + 1;
+    put->queue.id = ++tables->queue_last;
     put->queue.version = 1;
     tables->queues[tables->queue_count++] = put->queue;
     put->result = 0;
+}
+
+void mem_queue_drop(struct mem_tables *tables, struct store_queue_drop *drop)
+{
+    size_t i = 0;
+
+    while (i < tables->queue_count && tables->queues[i].id != drop->id) {
+        i++;
+    }
+    if (i == tables->queue_count) {
+        drop->result = ERR_NOT_FOUND;
+    } else if (tables->queues[i].version != drop->expected_version) {
+        drop->result = ERR_CONFLICT;
+    } else {
+        memmove(&tables->queues[i], &tables->queues[i + 1],
+                (tables->queue_count - i - 1) * sizeof(tables->queues[0]));
+        tables->queue_count--;
+        drop->result = 0;
+    }
 }

@@ -23,6 +23,12 @@ struct mem_key {
     wall_ms until_ms; /* 0: its task is pending */
 };
 
+/* What is left of a task that has ended: a result that is kept, or a dead letter. */
+struct mem_ended {
+    struct mem_index_node node; /* (seq, 0) */
+    struct ended_task ended;    /* all bytes are ours */
+};
+
 struct mem_claim {
     struct task_id id;
     uint32_t shard;
@@ -42,6 +48,8 @@ struct mem_shard {
     struct mem_index by_due;
     struct mem_index by_seq;
     struct mem_index keys;
+    struct mem_index ended;
+    struct mem_index dead;
 };
 
 struct mem_database {
@@ -54,10 +62,9 @@ struct mem_tables {
     uint32_t shard_count;
     struct mem_database *databases;
     uint32_t database_count;
-    struct store_mem_dead *dead;
-    size_t dead_count;
-    struct queue *queues; /* by id − 1 */
+    struct queue *queues; /* by id */
     size_t queue_count;
+    uint32_t queue_last; /* the highest number ever given */
 };
 
 /* Reserve memory for a reference: stops the process when there is none. */
@@ -76,12 +83,22 @@ struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id);
 /* The key's row, or NULL. */
 struct mem_key *mem_key_find(struct mem_shard *shard, uint32_t queue, struct slice key);
 
+/* What is left of a task in shard->ended or shard->dead, or NULL. */
+struct mem_ended *mem_ended_find(struct mem_index *index, struct task_id id);
+
+/* True if the operation makes a row: those go before all others of a batch. */
+static inline bool mem_op_inserts(const struct store_op *op)
+{
+    return op->kind == STORE_INSERT || op->kind == STORE_REDRIVE;
+}
+
 /* True if the member's task exists and its attempt is not over. */
 bool mem_claim_is_live(struct mem_tables *tables, const struct mem_claim *claim);
 
 /*
  * Fill in the result (and `existing`) of an operation whose shard is ours, against committed rows;
- * changes nothing. STORE_CLAIM after its STORE_INSERT in one batch looks at `insert`, else NULL.
+ * changes nothing. STORE_CLAIM after the insert or redrive of its task in one batch looks at
+ * `insert`, else NULL.
  */
 void mem_op_judge(struct mem_shard *shard, struct store_op *op, const struct store_op *insert);
 
@@ -94,7 +111,13 @@ void mem_claims_add(struct mem_tables *tables, const struct store_batch *batch);
 /* Delete claim rows of a batch: those named, and if it sweeps all that have no live member. */
 void mem_claims_drop(struct mem_tables *tables, const struct store_batch *batch);
 
+/* Delete the results in a database that are past their time by its clock. */
+void mem_ended_sweep(struct mem_tables *tables, uint32_t database);
+
 /* Create or replace a queue; the put's result says what became of it. */
 void mem_queue_put(struct mem_tables *tables, struct store_queue_put *put);
+
+/* Delete a queue; the drop's result says what became of it. */
+void mem_queue_drop(struct mem_tables *tables, struct store_queue_drop *drop);
 
 #endif

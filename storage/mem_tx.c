@@ -62,7 +62,7 @@ static struct slice op_key(struct store_mem *mem, const struct store_op *op, uin
 {
     struct mem_row *row;
 
-    if (op->kind == STORE_INSERT) {
+    if (mem_op_inserts(op)) {
         *queue = op->task.queue;
         return op->task.key;
     }
@@ -184,7 +184,7 @@ bool mem_tx_waits(struct store_mem_request *request)
 
 /* --- stages ----------------------------------------------------------------------------------- */
 
-/* The insert of the same task earlier in the batch, or NULL. */
+/* What makes the row of the same task earlier in the batch, or NULL. */
 static const struct store_op *insert_before(const struct store_batch *batch, size_t i)
 {
     const struct store_op *claim = &batch->ops[i];
@@ -192,7 +192,7 @@ static const struct store_op *insert_before(const struct store_batch *batch, siz
     while (i > 0) {
         const struct store_op *op = &batch->ops[--i];
 
-        if (op->kind == STORE_INSERT && op->shard == claim->shard &&
+        if (mem_op_inserts(op) && op->shard == claim->shard &&
             op->task.id.seq == claim->task.id.seq) {
             return op;
         }
@@ -211,7 +211,8 @@ static void write_execute(struct store_mem *mem, struct store_batch *batch)
             op->result = ERR_FENCED;
             continue;
         }
-        if (op->kind == STORE_CLAIM && mem_row_find(shard, op->task.id) == NULL) {
+        if (op->kind == STORE_CLAIM &&
+            (!op->raise_attempt || mem_row_find(shard, op->task.id) == NULL)) {
             insert = insert_before(batch, i);
         }
         mem_op_judge(shard, op, insert);
@@ -223,13 +224,16 @@ static void write_commit(struct store_mem *mem, struct store_batch *batch)
     // Inserts first: one that replaces a key takes it before the old task's end would release it.
     for (int inserts = 1; inserts >= 0; inserts--) {
         for (size_t i = 0; i < batch->op_count; i++) {
-            if (batch->ops[i].result == 0 && (batch->ops[i].kind == STORE_INSERT) == inserts) {
+            if (batch->ops[i].result == 0 && mem_op_inserts(&batch->ops[i]) == inserts) {
                 mem_op_apply(&mem->tables, &batch->ops[i]);
             }
         }
     }
     mem_claims_add(&mem->tables, batch);
     mem_claims_drop(&mem->tables, batch);
+    if (batch->sweep) {
+        mem_ended_sweep(&mem->tables, batch->database);
+    }
 }
 
 static void bump_execute(struct store_mem *mem, struct store_mem_request *request)
@@ -288,6 +292,7 @@ static enum store_mem_event execute(struct store_mem *mem, struct store_mem_requ
         bump_execute(mem, request);
         break;
     case STORE_MEM_QUEUE_PUT:
+    case STORE_MEM_QUEUE_DROP:
         break;
     case STORE_MEM_QUEUE_LIST:
         request->queue_count = mem->tables.queue_count;
@@ -331,6 +336,9 @@ static void commit(struct store_mem *mem, struct store_mem_request *request)
     } else if (request->kind == STORE_MEM_QUEUE_PUT) {
         mem_queue_put(&mem->tables, request->subject.put);
         request->result = request->subject.put->result;
+    } else if (request->kind == STORE_MEM_QUEUE_DROP) {
+        mem_queue_drop(&mem->tables, request->subject.drop);
+        request->result = request->subject.drop->result;
     } else if (request->result == 0) {
         struct mem_shard *shard = &mem->tables.shards[request->subject.bump->shard];
 

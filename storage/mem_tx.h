@@ -27,6 +27,7 @@ union mem_subject {
     struct store_read *read;
     struct store_bump *bump;
     struct store_queue_put *put;
+    struct store_queue_drop *drop;
     struct store_queue_list *list;
 };
 

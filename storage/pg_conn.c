@@ -122,8 +122,9 @@ static void prepare(struct pg_conn *conn, enum pg_stmt stmt, uint32_t shard, con
 void pg_conn_exec(struct pg_conn *conn, enum pg_stmt stmt, uint32_t shard,
                   const struct pg_params *params)
 {
-    static const int binary[PG_PARAM_COUNT_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                   1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const int binary[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    _Static_assert(ARRAY_COUNT(binary) == PG_PARAM_COUNT_MAX, "every parameter is binary");
     uint32_t own_shard = pg_stmt_is_per_shard(stmt) ? shard : 0;
     char name[PG_STMT_NAME_MAX];
 

@@ -8,13 +8,20 @@
 
 #include <stdlib.h>
 
-static enum pg_stmt stmt_of(const struct store_op *op)
+static enum pg_stmt stmt_of(const struct store_op *op, enum pg_stmt insert)
 {
     switch (op->kind) {
     case STORE_INSERT:
-        return op->task.key.len > 0 ? PG_STMT_INSERT_KEYED : PG_STMT_INSERT;
+        return op->task.key.len > 0 ? PG_STMT_INSERT_KEYED : insert;
     case STORE_DELETE:
+        if (op->keep_until_ms > 0) {
+            return PG_STMT_DELETE_KEPT;
+        }
         return op->is_keyless ? PG_STMT_DELETE_KEYLESS : PG_STMT_DELETE;
+    case STORE_REDRIVE:
+        return PG_STMT_REDRIVE;
+    case STORE_PURGE:
+        return PG_STMT_PURGE;
     case STORE_DEAD:
         return PG_STMT_DEAD;
     case STORE_CHANGE:
@@ -55,43 +62,48 @@ const struct pg_slot *pg_plan_find(const struct pg_plan *plan, const struct pg_s
     return bsearch(wanted, plan->slots, plan->slot_count, sizeof(plan->slots[0]), compare_slots);
 }
 
+const struct pg_slot *pg_plan_find_maker(const struct pg_plan *plan, const struct pg_slot *wanted,
+                                         enum pg_stmt first)
+{
+    struct pg_slot slot = *wanted;
+    const struct pg_slot *found = NULL;
+
+    for (slot.stmt = first; slot.stmt <= PG_STMT_REDRIVE && found == NULL; slot.stmt++) {
+        found = pg_plan_find(plan, &slot);
+    }
+    return found;
+}
+
 /* Whether a claim holds if only the fence does. An insert without a key makes its row or fails. */
-static bool is_sure(const struct pg_plan *plan, size_t index, const struct pg_slot *insert)
+static bool is_sure(const struct pg_plan *plan, size_t index, const struct pg_slot *maker)
 {
     const struct pg_slot *slot = &plan->slots[index];
 
-    return slot->stmt == PG_STMT_CHECK &&
-           (insert == NULL ? plan->batch->ops[slot->op].is_known : insert->stmt == PG_STMT_INSERT);
+    return slot->stmt == PG_STMT_CHECK && (maker == NULL ? plan->batch->ops[slot->op].is_known
+                                                         : maker->stmt <= PG_STMT_INSERT_TAGGED);
 }
 
-/* Find the insert of each claim's own task, and take such claims out, and those whose row the
- * caller knows: nothing is to be looked up. What a statement more costs: docs/adr/0010. */
+/* Find what makes the row of each claim's own task, and take such claims out, and those whose row
+ * the caller knows: nothing is to be looked up. What a statement more costs: docs/adr/0010. */
 static void pair_claims(struct pg_plan *plan)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < plan->slot_count; i++) {
-        struct pg_slot wanted = plan->slots[i];
-        const struct pg_slot *insert = NULL;
+        const struct pg_slot *slot = &plan->slots[i];
+        const struct store_op *op = &plan->batch->ops[slot->op];
+        const struct pg_slot *maker = NULL;
 
-        if (plan->batch->ops[wanted.op].kind == STORE_CLAIM) {
-            wanted.stmt = PG_STMT_INSERT;
-            insert = pg_plan_find(plan, &wanted);
-            if (insert == NULL) {
-                wanted.stmt = PG_STMT_INSERT_KEYED;
-                insert = pg_plan_find(plan, &wanted);
-            }
+        if (op->kind == STORE_CLAIM) {
+            maker = pg_plan_find_maker(plan, slot, PG_STMT_INSERT);
+            plan->needs_look = plan->needs_look || !is_sure(plan, i, maker);
         }
-        if (insert != NULL) {
-            plan->insert_of[plan->slots[i].op] = insert->op;
+        if (maker != NULL) {
+            plan->insert_of[slot->op] = maker->op;
         }
-        if (plan->batch->ops[wanted.op].kind == STORE_CLAIM && !is_sure(plan, i, insert)) {
-            plan->needs_look = true;
-        }
-        if (plan->slots[i].stmt != PG_STMT_CHECK ||
-            (insert == NULL && !plan->batch->ops[wanted.op].is_known)) {
-            // Inserts come first, so what is searched has its place already.
-            plan->slots[kept++] = plan->slots[i];
+        if (slot->stmt != PG_STMT_CHECK || (maker == NULL && !op->is_known)) {
+            // What makes rows comes first, so what is searched has its place already.
+            plan->slots[kept++] = *slot;
         }
     }
     plan->slot_count = kept;
@@ -118,9 +130,24 @@ static void list_fences(struct pg_plan *plan)
     }
 }
 
+/* Which statement inserts tasks without a key: a second one would cost more than nulls do. */
+static enum pg_stmt insert_stmt(const struct store_batch *batch)
+{
+    for (size_t i = 0; i < batch->op_count; i++) {
+        const struct store_op *op = &batch->ops[i];
+
+        if (op->kind == STORE_INSERT && (op->task.tags.len > 0 || op->task.expire_ms != 0)) {
+            return PG_STMT_INSERT_TAGGED;
+        }
+    }
+    return PG_STMT_INSERT;
+}
+
 void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const uint8_t *database_of,
                   uint32_t database)
 {
+    enum pg_stmt insert = insert_stmt(batch);
+
     plan->batch = batch;
     plan->slot_count = 0;
     plan->claim_count = 0;
@@ -135,7 +162,7 @@ void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const u
             continue;
         }
         plan->slots[plan->slot_count++] = (struct pg_slot){
-            .stmt = stmt_of(op),
+            .stmt = stmt_of(op, insert),
             .shard = op->shard,
             .epoch = op->epoch,
             .seq = op->task.id.seq,
@@ -257,9 +284,25 @@ static int64_t get_now(const struct store_op *op)
     return op->now_ms;
 }
 
+/* Whom the key may be taken from; a redrive finds it with its own task. */
 static int64_t get_replaces(const struct store_op *op)
 {
-    return op->key_replaces.seq;
+    return op->kind == STORE_REDRIVE ? op->task.id.seq : op->key_replaces.seq;
+}
+
+static int64_t get_expire(const struct store_op *op)
+{
+    return op->task.expire_ms;
+}
+
+static int64_t get_keep_until(const struct store_op *op)
+{
+    return op->keep_until_ms;
+}
+
+static int64_t get_end(const struct store_op *op)
+{
+    return op->end;
 }
 
 static struct slice get_payload(const struct store_op *op)
@@ -277,20 +320,50 @@ static struct slice get_error(const struct store_op *op)
     return op->error_text;
 }
 
-#define NUMBER(type, get)            \
-    {                                \
-        PG_TYPE_INT##type, get, NULL \
+static struct slice get_tags(const struct store_op *op)
+{
+    return op->task.tags;
+}
+
+static struct slice get_response(const struct store_op *op)
+{
+    return op->response;
+}
+
+#define NUMBER(type, get)                   \
+    {                                       \
+        PG_TYPE_INT##type, get, NULL, false \
     }
-#define BYTES(get)               \
-    {                            \
-        PG_TYPE_BYTEA, NULL, get \
+#define BYTES(get)                      \
+    {                                   \
+        PG_TYPE_BYTEA, NULL, get, false \
+    }
+#define SOME_NUMBER(type, get)             \
+    {                                      \
+        PG_TYPE_INT##type, get, NULL, true \
+    }
+#define SOME_BYTES(get)                \
+    {                                  \
+        PG_TYPE_BYTEA, NULL, get, true \
     }
 
 static const struct pg_column insert_columns[] = {
-    NUMBER(8, get_seq),      NUMBER(8, get_due),          NUMBER(8, get_created),
-    NUMBER(4, get_queue),    NUMBER(4, get_task_attempt), NUMBER(4, get_failures),
-    NUMBER(4, get_unknowns), NUMBER(2, get_slot),         BYTES(get_payload),
-    BYTES(get_key), // last: only with a key
+    NUMBER(8, get_seq),         NUMBER(8, get_due),          NUMBER(8, get_created),
+    NUMBER(4, get_queue),       NUMBER(4, get_task_attempt), NUMBER(4, get_failures),
+    NUMBER(4, get_unknowns),    NUMBER(2, get_slot),         BYTES(get_payload),
+    SOME_NUMBER(8, get_expire), SOME_BYTES(get_tags),    // as far as the statement has them
+    SOME_BYTES(get_key),        NUMBER(8, get_expected), // of a redrive: the letter's attempt
+};
+
+static const struct pg_column kept_columns[] = {
+    NUMBER(8, get_seq),        NUMBER(8, get_expected), NUMBER(8, get_key_until), // as for delete
+    NUMBER(4, get_attempt),    NUMBER(4, get_failures), NUMBER(8, get_now),
+    NUMBER(8, get_keep_until), NUMBER(2, get_end),      SOME_BYTES(get_response),
+};
+
+static const struct pg_column purge_columns[] = {
+    NUMBER(8, get_seq),
+    NUMBER(2, get_slot),
 };
 
 static const struct pg_column dead_columns[] = {
@@ -305,27 +378,51 @@ static const struct pg_column change_columns[] = {
 };
 
 static const struct pg_column key_columns[] = {
-    NUMBER(4, get_shard), NUMBER(4, get_queue), BYTES(get_key),          NUMBER(8, get_seq),
-    NUMBER(2, get_slot),  NUMBER(8, get_now),   NUMBER(8, get_replaces), NUMBER(8, get_epoch),
+    NUMBER(4, get_shard),    NUMBER(4, get_queue), SOME_BYTES(get_key),
+    NUMBER(8, get_seq),      NUMBER(2, get_slot),  NUMBER(8, get_now),
+    NUMBER(8, get_replaces), NUMBER(8, get_epoch), NUMBER(8, get_expected),
 };
+
+static const struct pg_column *columns_of(enum pg_stmt stmt)
+{
+    if (stmt <= PG_STMT_REDRIVE) {
+        return insert_columns;
+    }
+    if (stmt == PG_STMT_DELETE || stmt == PG_STMT_DELETE_KEYLESS || stmt == PG_STMT_DEAD) {
+        return dead_columns;
+    }
+    if (stmt == PG_STMT_DELETE_KEPT) {
+        return kept_columns;
+    }
+    if (stmt == PG_STMT_PURGE) {
+        return purge_columns;
+    }
+    return stmt == PG_STMT_KEYS ? key_columns : change_columns;
+}
 
 const struct pg_column *pg_plan_columns(enum pg_stmt stmt, size_t *count)
 {
-    const struct pg_stmt_info *info = pg_stmt_info(stmt);
-    const struct pg_column *columns;
-
     // Every parameter but the epoch, or the two of the fence, is a column.
-    *count = (size_t)info->param_count - (stmt == PG_STMT_KEYS ? 2 : 1);
-    if (stmt == PG_STMT_INSERT || stmt == PG_STMT_INSERT_KEYED) {
-        columns = insert_columns;
-    } else if (stmt == PG_STMT_DELETE || stmt == PG_STMT_DELETE_KEYLESS || stmt == PG_STMT_DEAD) {
-        columns = dead_columns;
-    } else if (stmt == PG_STMT_KEYS) {
-        columns = key_columns;
+    *count = (size_t)pg_stmt_info(stmt)->param_count - (stmt == PG_STMT_KEYS ? 2 : 1);
+    return columns_of(stmt);
+}
+
+static void add_number(struct pg_array *out, int64_t value, bool is_null)
+{
+    if (is_null) {
+        pg_array_add_null(out);
     } else {
-        columns = change_columns;
+        pg_array_add_int(out, value);
     }
-    return columns;
+}
+
+static void add_bytes(struct pg_array *out, struct slice bytes, bool is_null)
+{
+    if (is_null) {
+        pg_array_add_null(out);
+    } else {
+        pg_array_add_bytes(out, bytes);
+    }
 }
 
 void pg_plan_fill(const struct pg_plan *plan, const struct pg_column *column,
@@ -336,9 +433,13 @@ void pg_plan_fill(const struct pg_plan *plan, const struct pg_column *column,
         const struct store_op *op = &plan->batch->ops[plan->slots[i].op];
 
         if (column->number != NULL) {
-            pg_array_add_int(out, column->number(op));
+            int64_t value = column->number(op);
+
+            add_number(out, value, column->is_null_if_empty && value == 0);
         } else {
-            pg_array_add_bytes(out, column->bytes(op));
+            struct slice bytes = column->bytes(op);
+
+            add_bytes(out, bytes, column->is_null_if_empty && bytes.len == 0);
         }
     }
 }

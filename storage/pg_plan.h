@@ -10,8 +10,8 @@
 #include "storage/pg_stmt.h"
 #include "storage/store.h"
 
-/* One operation in its place. A claim of a task that the batch itself inserts, or whose row the
- * caller knows, has no statement. */
+/* One operation in its place. A claim of a task that the batch itself inserts or redrives, or whose
+ * row the caller knows, has no statement. */
 struct pg_slot {
     enum pg_stmt stmt;
     uint32_t shard;
@@ -29,15 +29,15 @@ struct pg_group {
 #define PG_NO_OP UINT32_MAX
 
 /*
- * 1. Slots are sorted by (stmt, shard, epoch, seq); PG_STMT_INSERT is the lowest, so a task is
- *    inserted before it is claimed, and a key taken before its former holder's end releases it.
+ * 1. Slots are sorted by (stmt, shard, epoch, seq); inserts and redrives are the lowest, so a task
+ *    is there before it is claimed, and a key taken before its former holder's end releases it.
  * 2. fences are distinct and sorted, and cover every operation that has a slot.
  */
 struct pg_plan {
     const struct store_batch *batch;
     struct pg_slot slots[BATCH_OP_COUNT_MAX];
     size_t slot_count;
-    uint32_t insert_of[BATCH_OP_COUNT_MAX]; /* op of the insert that a claim relies on, PG_NO_OP */
+    uint32_t insert_of[BATCH_OP_COUNT_MAX]; /* op of what makes the row of a claim, PG_NO_OP */
     struct pg_fence {
         uint32_t shard;
         int64_t epoch;
@@ -58,14 +58,20 @@ struct pg_group pg_plan_group(const struct pg_plan *plan, size_t first, size_t e
 /* The slot of (stmt, shard, epoch, seq), or NULL. */
 const struct pg_slot *pg_plan_find(const struct pg_plan *plan, const struct pg_slot *wanted);
 
+/* The slot that makes the row of (shard, epoch, seq), of the statements from `first` on, or NULL.
+ * shape: first is one of PG_STMT_INSERT … PG_STMT_REDRIVE. */
+const struct pg_slot *pg_plan_find_maker(const struct pg_plan *plan, const struct pg_slot *wanted,
+                                         enum pg_stmt first);
+
 /* Most columns of one statement. */
-#define PG_COLUMN_COUNT_MAX 11
+#define PG_COLUMN_COUNT_MAX 13
 
 /* One column of parameters: a number or bytes of an operation. */
 struct pg_column {
     uint32_t element; /* PG_TYPE_… */
     int64_t (*number)(const struct store_op *op);
     struct slice (*bytes)(const struct store_op *op);
+    bool is_null_if_empty; /* 0, or no bytes, is a null */
 };
 
 /* Columns of a statement behind its epoch; NULL elements end it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Put and list of queues.
+ * Put, drop and list of queues.
  */
 #include "storage/pg_queue.h"
 
@@ -21,10 +21,12 @@ enum put_reply {
     PUT_COMMIT
 };
 
+/* A put, or a drop: one of the two. */
 struct pg_put {
     struct pg_job job;
     const struct pg_queue_env *env;
     struct store_queue_put *put;
+    struct store_queue_drop *drop;
     int next; /* enum put_reply */
     int result;
     bool failed;
@@ -71,6 +73,11 @@ static void send_row(struct pg_conn *conn, const struct store_queue_put *put)
     pg_params_add_i32(&params, (int32_t)queue->retry.jitter_permille);
     pg_params_add_i32(&params, (int32_t)queue->retry.failures_max);
     pg_params_add_i32(&params, (int32_t)queue->retry.unknowns_max);
+    pg_params_add_i32(&params, queue->is_paused);
+    pg_params_add_i64(&params, queue->paused_until_ms);
+    pg_params_add_i32(&params, queue->is_draining);
+    pg_params_add_i64(&params, queue->result_memory_ms);
+    pg_params_add_i64(&params, queue->expire_after_ms);
     if (put->expected_version == 0) {
         pg_params_add_i32(&params, QUEUE_COUNT_MAX);
         pg_conn_exec(conn, PG_STMT_QUEUE_CREATE, 0, &params);
@@ -80,11 +87,27 @@ static void send_row(struct pg_conn *conn, const struct store_queue_put *put)
     }
 }
 
+static void send_drop(struct pg_conn *conn, const struct store_queue_drop *drop)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    pg_params_add_i32(&params, (int32_t)drop->id);
+    pg_params_add_i32(&params, (int32_t)drop->expected_version);
+    pg_conn_exec(conn, PG_STMT_QUEUE_DROP, 0, &params);
+}
+
 static void put_send(struct pg_job *job, struct pg_conn *conn)
 {
+    const struct pg_put *self = put_of(job);
+
     pg_conn_exec(conn, PG_STMT_BEGIN, 0, NULL);
     pg_conn_exec(conn, PG_STMT_QUEUE_LOCK, 0, NULL);
-    send_row(conn, put_of(job)->put);
+    if (self->put != NULL) {
+        send_row(conn, self->put);
+    } else {
+        send_drop(conn, self->drop);
+    }
     pg_conn_exec(conn, PG_STMT_COMMIT, 0, NULL);
     pg_conn_sync(conn);
 }
@@ -92,15 +115,18 @@ static void put_send(struct pg_job *job, struct pg_conn *conn)
 static void take_row(struct pg_put *self, const PGresult *result)
 {
     int32_t id = PQntuples(result) == 0 ? 0 : pg_value_i32(result, 0, 0);
+    bool creates = self->put != NULL && self->put->expected_version == 0;
 
     if (id > 0) {
-        self->put->queue.id = (uint32_t)id;
-        self->put->queue.version = (uint32_t)pg_value_i32(result, 0, 1);
         self->result = 0;
+        if (self->put != NULL) {
+            self->put->queue.id = (uint32_t)id;
+            self->put->queue.version = (uint32_t)pg_value_i32(result, 0, 1);
+        }
     } else if (id == PUT_FULL) {
         self->result = ERR_FULL;
     } else if (id == PUT_REFUSED) {
-        self->result = self->put->expected_version == 0 ? ERR_EXISTS : ERR_CONFLICT;
+        self->result = creates ? ERR_EXISTS : ERR_CONFLICT;
     } else {
         self->result = ERR_NOT_FOUND;
     }
@@ -145,8 +171,13 @@ static void put_answer(struct pg_put *self, int result)
 {
     const struct pg_queue_env *env = self->env;
 
-    self->put->result = result;
-    self->put->cb(self->put);
+    if (self->put != NULL) {
+        self->put->result = result;
+        self->put->cb(self->put);
+    } else {
+        self->drop->result = result;
+        self->drop->cb(self->drop);
+    }
     mem_free(self);
     env->on_answered(env->ctx);
 }
@@ -172,8 +203,8 @@ static const struct pg_job_type put_type = {
     .lost = put_lost,
 };
 
-int pg_queue_put_start(struct pg_conn *conn, const struct pg_queue_env *env,
-                       struct store_queue_put *put)
+static int start(struct pg_conn *conn, const struct pg_queue_env *env, struct store_queue_put *put,
+                 struct store_queue_drop *drop)
 {
     struct pg_put *self = mem_new(1, sizeof(*self));
 
@@ -183,8 +214,21 @@ int pg_queue_put_start(struct pg_conn *conn, const struct pg_queue_env *env,
     self->job.type = &put_type;
     self->env = env;
     self->put = put;
+    self->drop = drop;
     pg_conn_submit(conn, &self->job);
     return 0;
+}
+
+int pg_queue_put_start(struct pg_conn *conn, const struct pg_queue_env *env,
+                       struct store_queue_put *put)
+{
+    return start(conn, env, put, NULL);
+}
+
+int pg_queue_drop_start(struct pg_conn *conn, const struct pg_queue_env *env,
+                        struct store_queue_drop *drop)
+{
+    return start(conn, env, NULL, drop);
 }
 
 /* --- list ------------------------------------------------------------------------------------- */
@@ -240,6 +284,11 @@ static void read_queue(const PGresult *data, int row, struct queue *out)
     out->retry.jitter_permille = (uint32_t)pg_value_i32(data, row, 14);
     out->retry.failures_max = (uint32_t)pg_value_i32(data, row, 15);
     out->retry.unknowns_max = (uint32_t)pg_value_i32(data, row, 16);
+    out->is_paused = pg_value_i32(data, row, 17) != 0;
+    out->paused_until_ms = pg_value_i64(data, row, 18);
+    out->is_draining = pg_value_i32(data, row, 19) != 0;
+    out->result_memory_ms = pg_value_i64(data, row, 20);
+    out->expire_after_ms = pg_value_i64(data, row, 21);
 }
 
 static void list_answer(struct pg_list *self)

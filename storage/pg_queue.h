@@ -17,6 +17,10 @@ struct pg_queue_env {
 MUST_USE int pg_queue_put_start(struct pg_conn *conn, const struct pg_queue_env *env,
                                 struct store_queue_put *put);
 
+/* Start a drop, on a connection with a lock timeout. errors: ERR_NO_MEMORY. */
+MUST_USE int pg_queue_drop_start(struct pg_conn *conn, const struct pg_queue_env *env,
+                                 struct store_queue_drop *drop);
+
 /* Start a list. errors: ERR_NO_MEMORY. */
 MUST_USE int pg_queue_list_start(struct pg_conn *conn, const struct pg_queue_env *env,
                                  struct store_queue_list *list);

@@ -17,6 +17,9 @@
 /* Arrays of ids and shards are small. */
 #define ARRAY_BYTES_MAX ((size_t)SHARD_COUNT_MAX * 16 + 64)
 
+/* Columns of a task in a reply; what a read has besides comes behind them. */
+#define ROW_COLUMN_COUNT 13
+
 /* Replies of a read, in order. EPOCHS has only the data. */
 enum read_reply {
     READ_BEGIN,
@@ -83,11 +86,11 @@ static void send_slice(struct pg_conn *conn, const struct store_read *read)
     pg_array_fini(&skip);
 }
 
-/* Two arrays, of which the statement wants the first sorted. */
-static void send_tasks(struct pg_conn *conn, const struct store_read *read)
+/* Behind what is there already, two arrays, of which the statement wants the first sorted. */
+static void send_ids(struct pg_conn *conn, const struct store_read *read, enum pg_stmt stmt,
+                     struct pg_params *params)
 {
     struct task_id *ids = mem_new(read->id_count, sizeof(*ids));
-    struct pg_params params;
     struct pg_array seqs;
     struct pg_array slots;
 
@@ -104,15 +107,59 @@ static void send_tasks(struct pg_conn *conn, const struct store_read *read)
         pg_array_add_int(&seqs, ids[i].seq);
         pg_array_add_int(&slots, ids[i].slot);
     }
-    pg_params_init(&params);
-    pg_params_add_array(&params, &seqs);
-    pg_params_add_array(&params, &slots);
+    pg_params_add_array(params, &seqs);
+    pg_params_add_array(params, &slots);
+    if (stmt == PG_STMT_READ_ENDED) {
+        pg_params_add_i64(params, read->now_ms);
+    }
     // Without memory the command cannot be queued, which costs the connection.
-    params.failed = params.failed || ids == NULL;
-    pg_conn_exec(conn, PG_STMT_READ_TASKS, read->shard, &params);
+    params->failed = params->failed || ids == NULL;
+    pg_conn_exec(conn, stmt, read->shard, params);
     pg_array_fini(&seqs);
     pg_array_fini(&slots);
     mem_free(ids);
+}
+
+static void send_tasks(struct pg_conn *conn, const struct store_read *read)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    send_ids(conn, read, PG_STMT_READ_TASKS, &params);
+}
+
+/* Results and dead letters are in one table for all shards. */
+static void send_ended(struct pg_conn *conn, const struct store_read *read)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    pg_params_add_i32(&params, (int32_t)read->shard);
+    send_ids(conn, read, read->kind == STORE_READ_DEAD ? PG_STMT_READ_LETTERS : PG_STMT_READ_ENDED,
+             &params);
+}
+
+static void send_dead(struct pg_conn *conn, const struct store_read *read)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    pg_params_add_i32(&params, (int32_t)read->queue);
+    pg_params_add_i32(&params, (int32_t)read->shard);
+    pg_params_add_i64(&params, read->after_seq);
+    pg_params_add_i32(&params, (int32_t)read->limit);
+    pg_conn_exec(conn, PG_STMT_READ_DEAD, 0, &params);
+}
+
+static void send_counts(struct pg_conn *conn, const struct store_read *read)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    pg_params_add_i64(&params, read->now_ms);
+    pg_params_add_i32(&params, (int32_t)read->limit);
+    pg_params_add_i32(&params, QUEUE_COUNT_MAX);
+    pg_conn_exec(conn, PG_STMT_READ_COUNTS, read->shard, &params);
 }
 
 static void send_key(struct pg_conn *conn, const struct store_read *read)
@@ -186,6 +233,19 @@ static void send_data(struct pg_conn *conn, const struct pg_read *self)
     case STORE_READ_EPOCHS:
         send_epochs(conn, self->read);
         break;
+    case STORE_READ_DEAD:
+        if (self->read->id_count == 0) {
+            send_dead(conn, self->read);
+            break;
+        }
+        send_ended(conn, self->read);
+        break;
+    case STORE_READ_ENDED:
+        send_ended(conn, self->read);
+        break;
+    case STORE_READ_COUNTS:
+        send_counts(conn, self->read);
+        break;
     }
 }
 
@@ -237,8 +297,8 @@ static bool read_synced(struct pg_job *job, struct pg_conn *conn)
     return true;
 }
 
-/* Columns of a row: seq, due, created, queue, attempt, failures, unknowns, slot, payload, its
- * length, key. */
+/* Columns of a row: seq, due, created, queue, attempt, failures, unknowns, slot, expiry, payload,
+ * its length, key, tags. */
 static void take_row(const PGresult *data, int row, struct task *out)
 {
     *out = (struct task){
@@ -249,10 +309,62 @@ static void take_row(const PGresult *data, int row, struct task *out)
         .unknowns = (uint32_t)pg_value_i32(data, row, 6),
         .due_ms = pg_value_i64(data, row, 1),
         .created_ms = pg_value_i64(data, row, 2),
-        .payload_len = (uint32_t)pg_value_i32(data, row, 9),
-        .payload = pg_value(data, row, 8),
-        .key = pg_value(data, row, 10),
+        .expire_ms = PQgetisnull(data, row, 8) != 0 ? 0 : pg_value_i64(data, row, 8),
+        .payload = pg_value(data, row, 9),
+        .payload_len = (uint32_t)pg_value_i32(data, row, 10),
+        .key = pg_value(data, row, 11),
+        .tags = pg_value(data, row, ROW_COLUMN_COUNT - 1),
     };
+}
+
+/* A row, and behind it: when it ended, until when it is kept, how, response, error text. */
+static int take_ended(struct pg_read *self)
+{
+    int count = PQntuples(self->data);
+    struct ended_task *ended = mem_new((size_t)count, sizeof(*ended));
+
+    if (ended == NULL) {
+        return ERR_UNAVAILABLE;
+    }
+    for (int i = 0; i < count; i++) {
+        take_row(self->data, i, &ended[i].task);
+        ended[i].ended_ms = pg_value_i64(self->data, i, ROW_COLUMN_COUNT);
+        ended[i].until_ms = pg_value_i64(self->data, i, ROW_COLUMN_COUNT + 1);
+        ended[i].end = (enum task_end)pg_value_i16(self->data, i, ROW_COLUMN_COUNT + 2);
+        ended[i].response = pg_value(self->data, i, ROW_COLUMN_COUNT + 3);
+        ended[i].error_text = pg_value(self->data, i, ROW_COLUMN_COUNT + 4);
+    }
+    self->items = ended;
+    self->read->ended = ended;
+    self->read->ended_count = (size_t)count;
+    return 0;
+}
+
+/* Columns: queue, pending, overdue, dead, first due, and how many rows of a kind were looked at. */
+static int take_counts(struct pg_read *self)
+{
+    int count = PQntuples(self->data);
+    struct queue_count *counts = mem_new((size_t)count, sizeof(*counts));
+
+    if (counts == NULL) {
+        return ERR_UNAVAILABLE;
+    }
+    for (int i = 0; i < count; i++) {
+        counts[i] = (struct queue_count){
+            .queue = (uint32_t)pg_value_i32(self->data, i, 0),
+            .pending = (uint64_t)pg_value_i64(self->data, i, 1),
+            .overdue = (uint64_t)pg_value_i64(self->data, i, 2),
+            .dead = (uint64_t)pg_value_i64(self->data, i, 3),
+            .first_due_ms =
+                PQgetisnull(self->data, i, 4) != 0 ? WALL_NEVER : pg_value_i64(self->data, i, 4),
+        };
+        self->read->is_cut =
+            self->read->is_cut || pg_value_i64(self->data, i, 5) >= self->read->limit;
+    }
+    self->items = counts;
+    self->read->counts = counts;
+    self->read->count_count = (size_t)count;
+    return 0;
 }
 
 static int take_rows(struct pg_read *self)
@@ -327,8 +439,9 @@ static int take_key(struct pg_read *self)
     if (PQntuples(self->data) == 0) {
         return 0;
     }
-    self->read->existing = (struct task_id){.seq = pg_value_i64(self->data, 0, 11),
-                                            .slot = (uint16_t)pg_value_i16(self->data, 0, 12)};
+    self->read->existing =
+        (struct task_id){.seq = pg_value_i64(self->data, 0, ROW_COLUMN_COUNT),
+                         .slot = (uint16_t)pg_value_i16(self->data, 0, ROW_COLUMN_COUNT + 1)};
     return PQgetisnull(self->data, 0, 0) != 0 ? 0 : take_rows(self);
 }
 
@@ -375,6 +488,11 @@ static int take_data(struct pg_read *self)
         return take_rows(self);
     case STORE_READ_KEY:
         return take_key(self);
+    case STORE_READ_DEAD:
+    case STORE_READ_ENDED:
+        return take_ended(self);
+    case STORE_READ_COUNTS:
+        return take_counts(self);
     case STORE_READ_EPOCHS:
         break;
     }
@@ -430,6 +548,11 @@ int pg_read_start(struct pg_conn *conn, const struct pg_read_env *env, struct st
     read->claims = NULL;
     read->claim_count = 0;
     read->existing = (struct task_id){0};
+    read->ended = NULL;
+    read->ended_count = 0;
+    read->counts = NULL;
+    read->count_count = 0;
+    read->is_cut = false;
     pg_conn_submit(conn, &self->job);
     return 0;
 }

@@ -37,13 +37,26 @@
     "  WHERE h.shard = {shard} AND h.queue = g.queue AND h.key = g.key AND h.seq = g.seq)" \
     " FROM gone g WHERE g.key IS NOT NULL)))"
 
+/* The columns of every insert, and their values behind the epoch. */
 #define COLUMNS "seq, due_ms, created_ms, queue, attempt, failures, unknowns, slot, payload"
+#define VALUES                                                                               \
+    "$2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[]," \
+    " $8::integer[], $9::smallint[], $10::bytea[]"
+#define VALUE_TYPES I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS
 
 /* Rows of a read: the payload only if it is short, its length always. */
-#define ROW "t.seq, t.due_ms, t.created_ms, t.queue, t.attempt, t.failures, t.unknowns, t.slot"
-#define SHORT_PAYLOAD \
-    "CASE WHEN octet_length(t.payload) <= 1024 THEN t.payload END, octet_length(t.payload), t.key"
-#define WHOLE_PAYLOAD "t.payload, octet_length(t.payload), t.key"
+#define ROW                                                                               \
+    "t.seq, t.due_ms, t.created_ms, t.queue, t.attempt, t.failures, t.unknowns, t.slot, " \
+    "t.expire_ms"
+#define SHORT_PAYLOAD                                                                        \
+    "CASE WHEN octet_length(t.payload) <= 1024 THEN t.payload END, octet_length(t.payload)," \
+    " t.key, t.tags"
+#define WHOLE_PAYLOAD "t.payload, octet_length(t.payload), t.key, t.tags"
+
+/* What a dead letter has besides; kept for ever, and its end has a number: TASK_END_DEAD. */
+#define LETTER  "t.dead_ms, 9223372036854775807::bigint, 4::smallint, NULL::bytea, t.error_text"
+#define BY_ID   "t.shard = $1 AND t.seq = ANY ($2) AND t.slot = ($3)[" AT "]"
+#define LETTERS "SELECT " ROW ", " WHOLE_PAYLOAD ", " LETTER " FROM foliot_data.dead t WHERE " BY_ID
 
 /* The order of a queue's rows in the due index, by its own expressions: else it is not used. */
 #define BUCKET "least(greatest(t.due_ms >> 16, -2147483648), 2147483647)::integer"
@@ -60,27 +73,50 @@
 #define QUEUE                                                                                \
     "target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms, key_memory_ms," \
     " retry_initial_ms, retry_max_ms, retry_age_max_ms, retry_multiplier_permille,"          \
-    " retry_jitter_permille, retry_failures_max, retry_unknowns_max"
-#define QUEUE_VALUES "$3, $4, $5::integer::boolean, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15"
-#define QUEUE_TYPES  TEXT, TEXT, TEXT, I4, I4, I4, I8, I8, I8, I8, I8, I4, I4, I4, I4
+    " retry_jitter_permille, retry_failures_max, retry_unknowns_max, is_paused,"             \
+    " paused_until_ms, is_draining, result_memory_ms, expire_after_ms"
+#define QUEUE_VALUES                                                              \
+    "$3, $4, $5::integer::boolean, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15," \
+    " $16::integer::boolean, $17, $18::integer::boolean, $19, $20"
+#define QUEUE_TYPES \
+    TEXT, TEXT, TEXT, I4, I4, I4, I8, I8, I8, I8, I8, I4, I4, I4, I4, I4, I8, I4, I8, I8
 
 static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
-    [PG_STMT_INSERT] =
-        {"insert",
-         "{mine} INSERT INTO {task} (" COLUMNS ") SELECT * FROM unnest($2::bigint[],"
-         " $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[],"
-         " $8::integer[], $9::smallint[], $10::bytea[]) WHERE EXISTS (SELECT FROM mine)",
-         10,
-         {I8, I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS}},
+    [PG_STMT_INSERT] = {"insert",
+                        "{mine} INSERT INTO {task} (" COLUMNS ") SELECT * FROM unnest(" VALUES ")"
+                        " WHERE EXISTS (SELECT FROM mine)",
+                        10,
+                        {I8, VALUE_TYPES}},
+    [PG_STMT_INSERT_TAGGED] = {"insert_tagged",
+                               "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags)"
+                               " SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[])"
+                               " WHERE EXISTS (SELECT FROM mine)",
+                               12,
+                               {I8, VALUE_TYPES, I8S, BYTEAS}},
     [PG_STMT_INSERT_KEYED] =
         {"insert_keyed",
-         "{mine} INSERT INTO {task} (" COLUMNS ", key) SELECT * FROM unnest($2::bigint[],"
-         " $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[],"
-         " $8::integer[], $9::smallint[], $10::bytea[], $11::bytea[]) AS u (" COLUMNS ", key)"
+         "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags, key)"
+         " SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[])"
+         "  AS u (" COLUMNS ", expire_ms, tags, key)"
          " WHERE EXISTS (SELECT FROM mine) AND (SELECT k.seq FROM foliot_data.key k"
          "  WHERE k.shard = {shard} AND k.queue = u.queue AND k.key = u.key) = u.seq",
-         11,
-         {I8, I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS, BYTEAS}},
+         13,
+         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS}},
+    [PG_STMT_REDRIVE] =
+        {"redrive",
+         "{mine}, gone AS (DELETE FROM foliot_data.dead t WHERE EXISTS (SELECT FROM mine)"
+         "  AND t.shard = {shard} AND t.seq = ANY ($2)"
+         "  AND (t.attempt::bigint << 12 | t.slot) = ($14)[" AT "]"
+         "  AND (($13)[" AT "] IS NULL OR (SELECT k.seq FROM foliot_data.key k"
+         "   WHERE k.shard = {shard} AND k.queue = ($5)[" AT "] AND k.key = ($13)[" AT "]) = t.seq)"
+         "  RETURNING t.seq),"
+         " back AS (INSERT INTO {task} (" COLUMNS ", expire_ms, tags, key)"
+         "  SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[])"
+         "   AS u (" COLUMNS ", expire_ms, tags, key)"
+         "  WHERE (u.seq IN (SELECT seq FROM gone)) IS TRUE)"
+         " SELECT array_agg(seq) FROM gone",
+         14,
+         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S}},
     [PG_STMT_DELETE] = {"delete",
                         "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
                         " RETURNING t.seq, t.queue, t.key), " FREED
@@ -93,22 +129,47 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                                 " SELECT array_agg(seq) FROM gone",
                                 3,
                                 {I8, I8S, I8S}},
+    [PG_STMT_DELETE_KEPT] =
+        {"delete_kept",
+         "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
+         ", kept AS (INSERT INTO foliot_data.ended (shard, seq, due_ms, created_ms, queue,"
+         "  unknowns, slot, key, tags, expire_ms, attempt, failures, ended_ms, until_ms, how,"
+         "  response)"
+         " SELECT {shard}, t.seq, t.due_ms, t.created_ms, t.queue, t.unknowns, t.slot, t.key,"
+         "  t.tags, t.expire_ms, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "],"
+         "  ($9)[" AT "], ($10)[" AT "] FROM gone t"
+         " ON CONFLICT (shard, seq) DO UPDATE SET (due_ms, created_ms, queue, unknowns, slot, key,"
+         "  tags, expire_ms, attempt, failures, ended_ms, until_ms, how, response) ="
+         "  (excluded.due_ms, excluded.created_ms, excluded.queue, excluded.unknowns,"
+         "  excluded.slot, excluded.key, excluded.tags, excluded.expire_ms, excluded.attempt,"
+         "  excluded.failures, excluded.ended_ms, excluded.until_ms, excluded.how,"
+         "  excluded.response))"
+         " SELECT array_agg(seq) FROM gone",
+         10,
+         {I8, I8S, I8S, I8S, I4S, I4S, I8S, I8S, I2S, BYTEAS}},
     [PG_STMT_DEAD] =
         {"dead",
          "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
          ", buried AS (INSERT INTO foliot_data.dead (shard, seq, due_ms, created_ms, queue,"
-         "  unknowns, slot, payload, key, attempt, failures, dead_ms, error_text)"
+         "  unknowns, slot, payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text)"
          " SELECT {shard}, t.seq, t.due_ms, t.created_ms, t.queue, t.unknowns, t.slot, t.payload,"
-         "  t.key, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "] FROM gone t"
-         // A task that died, was revived and died again has one letter, the last.
+         "  t.key, t.tags, t.expire_ms, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "]"
+         "  FROM gone t"
          " ON CONFLICT (shard, seq) DO UPDATE SET (due_ms, created_ms, queue, unknowns, slot,"
-         "  payload, key, attempt, failures, dead_ms, error_text) = (excluded.due_ms,"
-         "  excluded.created_ms, excluded.queue, excluded.unknowns, excluded.slot,"
-         "  excluded.payload, excluded.key, excluded.attempt, excluded.failures,"
-         "  excluded.dead_ms, excluded.error_text))"
+         "  payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text) ="
+         "  (excluded.due_ms, excluded.created_ms, excluded.queue, excluded.unknowns,"
+         "  excluded.slot, excluded.payload, excluded.key, excluded.tags, excluded.expire_ms,"
+         "  excluded.attempt, excluded.failures, excluded.dead_ms, excluded.error_text))"
          " SELECT array_agg(seq) FROM gone",
          8,
          {I8, I8S, I8S, I8S, I4S, I4S, I8S, BYTEAS}},
+    [PG_STMT_PURGE] = {"purge",
+                       "{mine}, gone AS (DELETE FROM foliot_data.dead t"
+                       " WHERE EXISTS (SELECT FROM mine) AND t.shard = {shard}"
+                       " AND t.seq = ANY ($2) AND t.slot = ($3)[" AT "] RETURNING t.seq)"
+                       " SELECT array_agg(seq) FROM gone",
+                       3,
+                       {I8, I8S, I2S}},
     [PG_STMT_CHANGE] = {"change",
                         "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
                         " due_ms = coalesce(nullif(($5)[" AT
@@ -168,6 +229,21 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                           " AND (k.until_ms IS NULL OR k.until_ms > $3)",
                           3,
                           {I4, BYTEA, I8}},
+    [PG_STMT_READ_COUNTS] =
+        {"read_counts",
+         // A sample of everything is a scan in the order of the pages, whatever the settings are.
+         "SELECT queue, sum(pending)::bigint, sum(overdue)::bigint, sum(dead)::bigint,"
+         " min(first_due_ms), max(looked)::bigint FROM ("
+         "  SELECT queue, count(*) AS pending, count(*) FILTER (WHERE due_ms <= $1) AS overdue,"
+         "   0 AS dead, min(due_ms) AS first_due_ms, sum(count(*)) OVER () AS looked"
+         "  FROM (SELECT queue, due_ms FROM {task} TABLESAMPLE SYSTEM (100) LIMIT $2) t"
+         "  GROUP BY queue"
+         "  UNION ALL"
+         "  SELECT queue, 0, 0, count(*), NULL, sum(count(*)) OVER () FROM (SELECT queue"
+         "   FROM foliot_data.dead WHERE shard = {shard} LIMIT $2) t GROUP BY queue) t"
+         " GROUP BY queue ORDER BY queue LIMIT $3",
+         3,
+         {I8, I4, I4}},
     // Not READ WRITE: a database that its people have made read-only is to be left alone.
     [PG_STMT_BEGIN] = {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED", 0, {0}},
     [PG_STMT_COMMIT] = {"commit", "COMMIT", 0, {0}},
@@ -189,9 +265,14 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " JOIN unnest($1::integer[], $2::bigint[]) AS m (id, epoch)"
          " ON s.id = m.id AND s.epoch = m.epoch FOR SHARE OF s),"
          " want AS MATERIALIZED (SELECT * FROM unnest($3::integer[], $4::integer[], $5::bytea[],"
-         "  $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[])"
-         "  AS w (shard, queue, key, seq, slot, since_ms, replaced, epoch)"
-         "  WHERE ((w.shard, w.epoch) IN (SELECT id, epoch FROM mine)) IS TRUE),"
+         "  $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[],"
+         "  $11::bigint[])"
+         "  AS w (shard, queue, key, seq, slot, since_ms, replaced, epoch, expected)"
+         "  WHERE w.key IS NOT NULL AND ((w.shard, w.epoch) IN (SELECT id, epoch FROM mine)) IS "
+         "TRUE"
+         // A redrive replaces itself. Without its letter it must not take the key.
+         "  AND (w.replaced <> w.seq OR (SELECT d.attempt::bigint << 12 | d.slot"
+         "   FROM foliot_data.dead d WHERE d.shard = w.shard AND d.seq = w.seq) = w.expected)),"
          " taken AS (INSERT INTO foliot_data.key AS k"
          "  (shard, queue, key, seq, slot, since_ms, replaced)"
          "  SELECT shard, queue, key, seq, slot, since_ms, replaced FROM want"
@@ -204,8 +285,8 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " (SELECT k.seq, k.slot FROM foliot_data.key k WHERE k.shard = w.shard"
          "  AND k.queue = w.queue AND k.key = w.key OFFSET 0) k"
          " WHERE ((w.shard, w.seq) IN (SELECT shard, seq FROM taken)) IS NOT TRUE",
-         10,
-         {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S, I8S}},
+         11,
+         {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S, I8S, I8S}},
     [PG_STMT_CLAIM_PUT] = {"claim_put",
                            "WITH m AS MATERIALIZED (SELECT * FROM unnest($3::bigint[],"
                            "  $4::bigint[], $5::integer[], $6::smallint[], $7::smallint[],"
@@ -238,10 +319,16 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "  AS until_ms)"
          " DELETE FROM foliot_data.key WHERE until_ms < (SELECT until_ms FROM past)"
          " AND ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.key"
-         "  WHERE until_ms < (SELECT until_ms FROM past) LIMIT 2000"
-         " FOR UPDATE SKIP LOCKED))",
-         0,
-         {0}},
+         "  WHERE until_ms < (SELECT until_ms FROM past) LIMIT $1 FOR UPDATE SKIP LOCKED))",
+         1,
+         {I4}},
+    [PG_STMT_ENDED_SWEEP] =
+        {"ended_sweep",
+         "DELETE FROM foliot_data.ended WHERE ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.ended"
+         "  WHERE until_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000"
+         "  LIMIT $1 FOR UPDATE SKIP LOCKED))",
+         1,
+         {I4}},
     [PG_STMT_CLOCK] = {"clock",
                        "SELECT clock_timestamp(), current_setting('transaction_read_only') = 'on'",
                        0,
@@ -270,6 +357,21 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                              " JOIN foliot_data.shard s ON s.id = u.id",
                              1,
                              {I4S}},
+    [PG_STMT_READ_DEAD] = {"read_dead",
+                           "SELECT " ROW ", " SHORT_PAYLOAD ", " LETTER " FROM foliot_data.dead t"
+                           " WHERE t.queue = $1 AND t.shard = $2 AND t.seq > $3"
+                           " ORDER BY t.queue, t.shard, t.seq LIMIT $4",
+                           4,
+                           {I4, I4, I8, I4}},
+    [PG_STMT_READ_LETTERS] = {"read_letters", LETTERS, 3, {I4, I8S, I2S}},
+    [PG_STMT_READ_ENDED] = {"read_ended",
+                            "SELECT " ROW
+                            ", NULL::bytea, 0, t.key, t.tags, t.ended_ms, t.until_ms, t.how,"
+                            " t.response, NULL::bytea FROM foliot_data.ended t WHERE " BY_ID
+                            " AND t.until_ms > $4"
+                            " UNION ALL " LETTERS,
+                            4,
+                            {I4, I8S, I2S, I8}},
     [PG_STMT_BUMP] =
         {"bump",
          "UPDATE foliot_data.shard SET epoch = $2, owner = $3, since = clock_timestamp()"
@@ -289,40 +391,54 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                             {0}},
     [PG_STMT_QUEUE_CREATE] =
         {"queue_create",
-         // $16 is how many queues there may be. Answers (id, version), (−1, 0) if the name is
+         // $21 is how many queues there may be. Answers (id, version), (−1, 0) if the name is
          // taken, (−2, 0) if there are too many.
          "WITH found AS (SELECT FROM foliot_data.queue WHERE namespace = $1 AND name = $2),"
-         " full_up AS (SELECT count(*) >= $16 AS yes FROM foliot_data.queue),"
+         " full_up AS (SELECT count(*) >= $21 AS yes FROM foliot_data.queue),"
          " space AS (INSERT INTO foliot_data.namespace (name) SELECT $1"
          "  WHERE NOT EXISTS (SELECT FROM found) AND NOT (SELECT yes FROM full_up)"
          "  ON CONFLICT DO NOTHING),"
          " made AS (INSERT INTO foliot_data.queue (id, version, namespace, name, " QUEUE ")"
-         "  SELECT coalesce(max(q.id), 0) + 1, 1, $1, $2, " QUEUE_VALUES
-         "  FROM foliot_data.queue q"
+         "  SELECT greatest(max(q.id), (SELECT queue_last FROM foliot_data.cluster), 0) + 1, 1,"
+         "   $1, $2, " QUEUE_VALUES "  FROM foliot_data.queue q"
          "  HAVING NOT EXISTS (SELECT FROM found) AND NOT (SELECT yes FROM full_up)"
          "  RETURNING id, version)"
          " SELECT id, version FROM made UNION ALL SELECT -1, 0 FROM found"
          " UNION ALL SELECT -2, 0 FROM full_up WHERE yes AND NOT EXISTS (SELECT FROM found)",
-         16,
+         21,
          {QUEUE_TYPES, I4}},
     [PG_STMT_QUEUE_REPLACE] =
         {"queue_replace",
-         // $16 is the version that it must have. Answers (id, version), (−1, 0) if it has
+         // $21 is the version that it must have. Answers (id, version), (−1, 0) if it has
          // another, nothing if there is no such queue.
          "WITH found AS (SELECT version FROM foliot_data.queue WHERE namespace = $1 AND name = $2),"
          " made AS (UPDATE foliot_data.queue SET version = version + 1, (" QUEUE ") ="
          "  (SELECT " QUEUE_VALUES ")"
-         "  WHERE namespace = $1 AND name = $2 AND version = $16 RETURNING id, version)"
+         "  WHERE namespace = $1 AND name = $2 AND version = $21 RETURNING id, version)"
          " SELECT id, version FROM made"
-         " UNION ALL SELECT -1, 0 FROM found WHERE version <> $16",
-         16,
+         " UNION ALL SELECT -1, 0 FROM found WHERE version <> $21",
+         21,
          {QUEUE_TYPES, I4}},
+    [PG_STMT_QUEUE_DROP] =
+        {"queue_drop",
+         // Answers as above. The highest number is remembered when its queue goes.
+         "WITH found AS (SELECT version FROM foliot_data.queue WHERE id = $1),"
+         " gone AS (DELETE FROM foliot_data.queue WHERE id = $1 AND version = $2"
+         "  RETURNING id, version),"
+         " noted AS (UPDATE foliot_data.cluster SET queue_last = greatest(queue_last, g.id)"
+         "  FROM gone g)"
+         " SELECT id, version FROM gone"
+         " UNION ALL SELECT -1, 0 FROM found WHERE version <> $2",
+         2,
+         {I4, I4}},
     [PG_STMT_QUEUE_LIST] =
         {"queue_list",
          "SELECT id, version, namespace, name, target, target_kind, at_most_once::integer,"
          " concurrency_max, attempt_timeout_ms, key_memory_ms, retry_initial_ms, retry_max_ms,"
          " retry_age_max_ms, retry_multiplier_permille, retry_jitter_permille,"
-         " retry_failures_max, retry_unknowns_max FROM foliot_data.queue ORDER BY id",
+         " retry_failures_max, retry_unknowns_max, is_paused::integer, paused_until_ms,"
+         " is_draining::integer, result_memory_ms, expire_after_ms"
+         " FROM foliot_data.queue ORDER BY id",
          0,
          {0}},
 };

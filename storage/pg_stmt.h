@@ -21,11 +21,15 @@
 
 /* Per task table: their first parameter is the epoch. */
 enum pg_stmt {
-    PG_STMT_INSERT,
+    PG_STMT_INSERT,        /* tasks without key, tags and expiry */
+    PG_STMT_INSERT_TAGGED, /* without key */
     PG_STMT_INSERT_KEYED,
+    PG_STMT_REDRIVE, /* with a key or without */
     PG_STMT_DELETE,
     PG_STMT_DELETE_KEYLESS,
+    PG_STMT_DELETE_KEPT, /* the result goes into `ended` */
     PG_STMT_DEAD,
+    PG_STMT_PURGE,
     PG_STMT_CHANGE,
     PG_STMT_CHANGE_PAYLOAD,
     PG_STMT_CHECK, /* which rows a claim may be made of */
@@ -33,6 +37,7 @@ enum pg_stmt {
     PG_STMT_READ_SLICE_QUEUE,
     PG_STMT_READ_TASKS,
     PG_STMT_READ_KEY,
+    PG_STMT_READ_COUNTS,
     PG_STMT_SHARD_COUNT, /* how many of the above: one for each shard */
 
     PG_STMT_BEGIN = PG_STMT_SHARD_COUNT,
@@ -47,21 +52,26 @@ enum pg_stmt {
     PG_STMT_CLAIM_DROP,
     PG_STMT_CLAIM_SWEEP,
     PG_STMT_KEY_SWEEP,
+    PG_STMT_ENDED_SWEEP,
     PG_STMT_CLOCK,
     PG_STMT_READ_BEGIN,
     PG_STMT_READ_CHECK,
     PG_STMT_READ_CLAIMS,
     PG_STMT_READ_EPOCHS,
+    PG_STMT_READ_DEAD,
+    PG_STMT_READ_LETTERS, /* dead letters by id */
+    PG_STMT_READ_ENDED,
     PG_STMT_BUMP,
     PG_STMT_END_BLOCKERS,
     PG_STMT_QUEUE_LOCK,
     PG_STMT_QUEUE_CREATE,
     PG_STMT_QUEUE_REPLACE,
+    PG_STMT_QUEUE_DROP,
     PG_STMT_QUEUE_LIST,
     PG_STMT_COUNT
 };
 
-#define PG_PARAM_COUNT_MAX 18
+#define PG_PARAM_COUNT_MAX 24
 
 struct pg_stmt_info {
     const char *name; /* of the prepared statement, without the shard */

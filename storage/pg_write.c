@@ -118,15 +118,15 @@ static void send_group(struct pg_writer *writer, const struct pg_group *group)
             (struct pg_write_expect){.command = PG_WRITE_GROUP, .group = *group});
 }
 
-/* The keyed inserts among some slots. */
+/* What may take a key among some slots: keyed inserts, and redrives with or without one. */
 static struct pg_group keyed_part(const struct pg_plan *plan, struct pg_write_range range)
 {
     struct pg_group keyed = {range.first, 0};
 
     for (size_t i = range.first; i < range.end; i++) {
-        if (plan->slots[i].stmt == PG_STMT_INSERT) {
+        if (plan->slots[i].stmt < PG_STMT_INSERT_KEYED) {
             keyed.first = i + 1;
-        } else if (plan->slots[i].stmt == PG_STMT_INSERT_KEYED) {
+        } else if (plan->slots[i].stmt <= PG_STMT_REDRIVE) {
             keyed.count = i + 1 - keyed.first;
         }
     }
@@ -159,8 +159,8 @@ static void send_range(struct pg_writer *writer, struct pg_write_range range)
 
 /* --- claims and the end ----------------------------------------------------------------------- */
 
-/* A claim of a task that this batch inserts holds if the insert does; one whose row the caller
- * knows holds if the fence does. */
+/* A claim of a task that this batch inserts or redrives holds if that does; one whose row the
+ * caller knows holds if the fence does. */
 static void judge_unseen_claims(struct pg_writer *writer)
 {
     for (size_t i = 0; i < writer->batch->op_count; i++) {
@@ -278,6 +278,25 @@ static void send_drops(struct pg_writer *writer)
             (struct pg_write_expect){.command = PG_WRITE_PLAIN});
 }
 
+/* Delete what is past its time: when a sweep asks for it, and on as long as much is found. */
+static void send_tidying(struct pg_writer *writer)
+{
+    static const enum pg_stmt sweeps[] = {PG_STMT_KEY_SWEEP, PG_STMT_ENDED_SWEEP};
+    boot_us now = clock_boot_us();
+
+    if (!writer->batch->sweep && (!writer->is_tidy_left || now - writer->tidied < PG_TIDY_US)) {
+        return;
+    }
+    writer->tidied = now;
+    writer->is_tidy_left = false;
+    for (size_t i = 0; i < ARRAY_COUNT(sweeps); i++) {
+        pg_params_init(&writer->params);
+        pg_params_add_i32(&writer->params, PG_TIDY_ROW_COUNT);
+        command(writer, sweeps[i], 0, &writer->params,
+                (struct pg_write_expect){.command = PG_WRITE_TIDY});
+    }
+}
+
 /* Everything behind the operations, up to the commit and a look at the clock. */
 static void send_end(struct pg_writer *writer)
 {
@@ -288,8 +307,8 @@ static void send_end(struct pg_writer *writer)
     send_drops(writer);
     if (writer->batch->sweep) {
         plain(writer, PG_STMT_CLAIM_SWEEP);
-        plain(writer, PG_STMT_KEY_SWEEP);
     }
+    send_tidying(writer);
     command(writer, PG_STMT_COMMIT, 0, NULL, (struct pg_write_expect){.command = PG_WRITE_COMMIT});
     // Behind the commit, so that its reply is not held back by the flush to disk.
     command(writer, PG_STMT_CLOCK, 0, NULL, (struct pg_write_expect){.command = PG_WRITE_CLOCK});
@@ -343,19 +362,18 @@ static void take_fence(struct pg_writer *writer, const PGresult *result)
     }
 }
 
-/* Rows of PG_STMT_KEYS are the inserts whose key is held by somebody else. */
+/* Rows of PG_STMT_KEYS are the inserts and redrives whose key is held by somebody else. */
 static void take_keys(struct pg_writer *writer, const PGresult *result)
 {
     for (int i = 0; i < PQntuples(result); i++) {
         struct pg_slot wanted = {
-            .stmt = PG_STMT_INSERT_KEYED,
             .shard = (uint32_t)pg_value_i32(result, i, 0),
             .seq = pg_value_i64(result, i, 1),
         };
         const struct pg_slot *slot;
 
         wanted.epoch = writer->ours[wanted.shard % SHARD_COUNT_MAX];
-        slot = pg_plan_find(&writer->plan, &wanted);
+        slot = pg_plan_find_maker(&writer->plan, &wanted, PG_STMT_INSERT_KEYED);
         REQUIRE(slot != NULL);
         writer->batch->ops[slot->op].result = ERR_EXISTS;
         writer->batch->ops[slot->op].existing = (struct task_id){
@@ -433,7 +451,7 @@ static void write_result(struct pg_job *job, struct pg_conn *conn, PGresult *res
         take_keys(writer, result);
         break;
     case PG_WRITE_GROUP:
-        if (writer->plan.slots[expect->group.first].stmt <= PG_STMT_INSERT_KEYED) {
+        if (writer->plan.slots[expect->group.first].stmt < PG_STMT_REDRIVE) {
             take_inserts(writer, &expect->group, result);
         } else {
             take_matches(writer, &expect->group, result);
@@ -441,6 +459,10 @@ static void write_result(struct pg_job *job, struct pg_conn *conn, PGresult *res
         break;
     case PG_WRITE_CLOCK:
         take_clock(writer, result);
+        break;
+    case PG_WRITE_TIDY:
+        writer->is_tidy_left =
+            writer->is_tidy_left || strtoul(PQcmdTuples(result), NULL, 10) >= PG_TIDY_ROW_COUNT;
         break;
     case PG_WRITE_COMMIT:
     case PG_WRITE_PLAIN:

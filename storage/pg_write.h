@@ -14,6 +14,11 @@
 
 #define PG_WRITE_WAITING_MAX 64
 
+/* Rows of a kind past their time that one transaction deletes; as long as it finds so many, later
+ * batches go on with it, at least so far apart: up to 20 000 a second. */
+#define PG_TIDY_ROW_COUNT 2000
+#define PG_TIDY_US        (100 * US_PER_MS)
+
 struct pg_writer_options {
     struct pg_conn_options conn; /* name, deadlines, callbacks but ctx; ctx is given to them */
     struct store_pg_stats *stats;
@@ -45,6 +50,7 @@ enum pg_write_command {
     PG_WRITE_FENCE,
     PG_WRITE_KEYS,
     PG_WRITE_GROUP,
+    PG_WRITE_TIDY, /* how many rows are gone */
     PG_WRITE_COMMIT,
     PG_WRITE_CLOCK
 };
@@ -82,6 +88,8 @@ struct pg_writer {
     bool take_apart;  /* after the rollback that is under way */
     bool commit_sent; /* from here on a lost connection means an unknown outcome */
     boot_us started;
+    boot_us tidied;                /* when rows past their time were deleted last */
+    bool is_tidy_left;             /* there may be more of them */
     int64_t ours[SHARD_COUNT_MAX]; /* epoch under which the shard is ours in this transaction */
     struct pg_write_expect expect[PG_WRITE_EXPECT_MAX];
     uint32_t expect_count;

@@ -112,11 +112,11 @@ static void bind_queue(struct sqlite3_stmt *stmt, const struct queue *queue)
         queue->retry.jitter_permille,
         queue->retry.failures_max,
         queue->retry.unknowns_max,
-        0,
-        0,
-        0,
-        0,
-        0,
+        queue->is_paused,
+        queue->paused_until_ms,
+        queue->is_draining,
+        queue->result_memory_ms,
+        queue->expire_after_ms,
     };
 
     sqlite_bind_int(stmt, 1, queue->id);
@@ -205,6 +205,50 @@ static void answer_put(struct sqlite_job *job)
 const struct sqlite_job_type sqlite_queue_put_type = {
     .run = run_put, .answer = answer_put, .is_write = true};
 
+static int drop_queue(struct sqlite_db *db, const struct store_queue_drop *drop, int *verdict)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_QUEUE_VERSION);
+    int64_t version = 0;
+    enum sqlite_step step;
+
+    sqlite_bind_int(stmt, 1, drop->id);
+    while ((step = sqlite_db_step(db, stmt)) == SQLITE_STEP_ROW) {
+        version = sqlite_column(stmt, 0);
+    }
+    if (step == SQLITE_STEP_FAILED) {
+        return ERR_UNAVAILABLE;
+    }
+    if (version == 0 || version != drop->expected_version) {
+        *verdict = version == 0 ? ERR_NOT_FOUND : ERR_CONFLICT;
+        return 0;
+    }
+    stmt = sqlite_db_stmt(db, SQLITE_STMT_QUEUE_DROP);
+    sqlite_bind_int(stmt, 1, drop->id);
+    return sqlite_db_run(db, stmt, NULL);
+}
+
+static int run_drop(struct sqlite_db *db, struct sqlite_job *job)
+{
+    int verdict = 0;
+    int err = sqlite_db_begin(db);
+
+    if (err == 0) {
+        err = drop_queue(db, job->subject.drop, &verdict);
+    }
+    return finish(db, err, verdict);
+}
+
+static void answer_drop(struct sqlite_job *job)
+{
+    struct store_queue_drop *drop = job->subject.drop;
+
+    drop->result = job->result;
+    drop->cb(drop);
+}
+
+const struct sqlite_job_type sqlite_queue_drop_type = {
+    .run = run_drop, .answer = answer_drop, .is_write = true};
+
 /* Columns: id, then QUEUE_COLUMNS of sqlite_stmt.c, then the names. */
 static void take_queue(struct sqlite3_stmt *stmt, struct queue *queue)
 {
@@ -223,6 +267,11 @@ static void take_queue(struct sqlite3_stmt *stmt, struct queue *queue)
     queue->retry.jitter_permille = (uint32_t)sqlite_column(stmt, 12);
     queue->retry.failures_max = (uint32_t)sqlite_column(stmt, 13);
     queue->retry.unknowns_max = (uint32_t)sqlite_column(stmt, 14);
+    queue->is_paused = sqlite_column(stmt, 15) != 0;
+    queue->paused_until_ms = sqlite_column(stmt, 16);
+    queue->is_draining = sqlite_column(stmt, 17) != 0;
+    queue->result_memory_ms = sqlite_column(stmt, 18);
+    queue->expire_after_ms = sqlite_column(stmt, 19);
     sqlite_column_text(stmt, 20, queue->tenant, sizeof(queue->tenant));
     sqlite_column_text(stmt, 21, queue->name, sizeof(queue->name));
 }

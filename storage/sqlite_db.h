@@ -33,6 +33,8 @@ struct sqlite_db {
     int code;                 /* SQLite's own, of the last failure; 0: none */
     char cluster_id[SQLITE_CLUSTER_ID_LEN + 1];
     uint32_t shard_count;
+    bool is_tidy_left;          /* more rows past their time may be left */
+    int64_t tidied_us;          /* when such rows were deleted last, by CLOCK_BOOTTIME */
     uint32_t index;             /* which database of the store this is */
     const uint8_t *database_of; /* shard → database, borrowed; NULL: all in the first */
 };

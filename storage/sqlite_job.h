@@ -31,6 +31,7 @@ union sqlite_subject {
     struct store_read *read;
     struct store_bump *bump;
     struct store_queue_put *put;
+    struct store_queue_drop *drop;
     struct store_queue_list *list;
 };
 
@@ -59,6 +60,7 @@ extern const struct sqlite_job_type sqlite_write_type;
 extern const struct sqlite_job_type sqlite_read_type;
 extern const struct sqlite_job_type sqlite_bump_type;
 extern const struct sqlite_job_type sqlite_queue_put_type;
+extern const struct sqlite_job_type sqlite_queue_drop_type;
 extern const struct sqlite_job_type sqlite_queue_list_type;
 extern const struct sqlite_job_type sqlite_probe_type; /* can it be written? */
 

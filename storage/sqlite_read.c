@@ -10,15 +10,11 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
-/* Take the row that a statement stands on. Columns as ROW in sqlite_stmt.c, then the payload. */
-static int take_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+/* Fill in the row that a statement stands on. Columns as ROW in sqlite_stmt.c, then the payload. */
+static int fill_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent, struct task *row)
 {
-    struct task *row = sqlite_lent_add(lent, sizeof(*row));
     int err;
 
-    if (row == NULL) {
-        return ERR_UNAVAILABLE;
-    }
     row->id =
         (struct task_id){.seq = sqlite_column(stmt, 0), .slot = (uint16_t)sqlite_column(stmt, 1)};
     row->queue = (uint32_t)sqlite_column(stmt, 2);
@@ -27,24 +23,78 @@ static int take_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
     row->unknowns = (uint32_t)sqlite_column(stmt, 5);
     row->due_ms = sqlite_column(stmt, 6);
     row->created_ms = sqlite_column(stmt, 7);
+    row->expire_ms = sqlite_column(stmt, 8);
     row->payload_len = (uint32_t)sqlite_column(stmt, 11);
     err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 9), &row->key);
+    if (err == 0) {
+        err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 10), &row->tags);
+    }
     return err != 0 ? err : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 12), &row->payload);
 }
 
+static int take_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+{
+    struct task *row = sqlite_lent_add(lent, sizeof(*row));
+
+    return row == NULL ? ERR_UNAVAILABLE : fill_row(stmt, lent, row);
+}
+
+/* The same, and behind it: when it ended, until when it is kept, how, response, error text. */
+static int take_ended(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+{
+    struct ended_task *ended = sqlite_lent_add(lent, sizeof(*ended));
+    int err = ended == NULL ? ERR_UNAVAILABLE : fill_row(stmt, lent, &ended->task);
+
+    if (err != 0) {
+        return err;
+    }
+    ended->ended_ms = sqlite_column(stmt, 13);
+    ended->until_ms = sqlite_column(stmt, 14);
+    ended->end = (enum task_end)sqlite_column(stmt, 15);
+    err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 16), &ended->response);
+    return err != 0 ? err
+                    : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 17), &ended->error_text);
+}
+
+/* Columns: queue, pending, overdue, dead, first due, and how many rows of a kind were looked at. */
+static int take_count(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+{
+    struct queue_count *count = sqlite_lent_add(lent, sizeof(*count));
+
+    if (count == NULL) {
+        return ERR_UNAVAILABLE;
+    }
+    *count = (struct queue_count){
+        .queue = (uint32_t)sqlite_column(stmt, 0),
+        .pending = (uint64_t)sqlite_column(stmt, 1),
+        .overdue = (uint64_t)sqlite_column(stmt, 2),
+        .dead = (uint64_t)sqlite_column(stmt, 3),
+        .first_due_ms = sqlite_column_is_null(stmt, 4) ? WALL_NEVER : sqlite_column(stmt, 4),
+    };
+    return 0;
+}
+
+typedef int (*take_fn)(struct sqlite3_stmt *stmt, struct sqlite_lent *lent);
+
 /* All rows of a statement. */
-static int take_rows(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+static int take_all(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct sqlite_lent *lent,
+                    take_fn take)
 {
     enum sqlite_step step;
 
     while ((step = sqlite_db_step(db, stmt)) == SQLITE_STEP_ROW) {
-        int err = take_row(stmt, lent);
+        int err = take(stmt, lent);
 
         if (err != 0) {
             return err;
         }
     }
     return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+}
+
+static int take_rows(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
+{
+    return take_all(db, stmt, lent, take_row);
 }
 
 /* The first rows of one queue of a slice. */
@@ -230,6 +280,71 @@ static int read_epochs(struct sqlite_db *db, const struct store_read *read)
     return err;
 }
 
+/* A page of a queue's dead letters. */
+static int read_dead(struct sqlite_db *db, const struct store_read *read, struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_DEAD);
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    sqlite_bind_int(stmt, 2, read->queue);
+    sqlite_bind_int(stmt, 3, read->after_seq);
+    sqlite_bind_int(stmt, 4, read->limit);
+    sqlite_bind_int(stmt, 5, PAYLOAD_INLINE_BYTES_MAX);
+    return take_all(db, stmt, lent, take_ended);
+}
+
+static struct sqlite3_stmt *stmt_of_id(struct sqlite_db *db, enum sqlite_stmt which,
+                                       const struct store_read *read, struct task_id id)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, which);
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    sqlite_bind_int(stmt, 2, id.seq);
+    sqlite_bind_int(stmt, 3, id.slot);
+    return stmt;
+}
+
+/* What is left of the given tasks. */
+static int read_ended(struct sqlite_db *db, const struct store_read *read, struct sqlite_lent *lent)
+{
+    int err = 0;
+
+    for (size_t i = 0; err == 0 && i < read->id_count; i++) {
+        struct sqlite3_stmt *stmt;
+
+        if (read->kind == STORE_READ_ENDED) {
+            stmt = stmt_of_id(db, SQLITE_STMT_READ_ENDED, read, read->ids[i]);
+            sqlite_bind_int(stmt, 4, read->now_ms);
+            err = take_all(db, stmt, lent, take_ended);
+        }
+        if (err == 0) {
+            stmt = stmt_of_id(db, SQLITE_STMT_READ_LETTER, read, read->ids[i]);
+            err = take_all(db, stmt, lent, take_ended);
+        }
+    }
+    return err;
+}
+
+static int read_counts(struct sqlite_db *db, struct store_read *read, struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_COUNTS);
+    enum sqlite_step step;
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    sqlite_bind_int(stmt, 2, read->now_ms);
+    sqlite_bind_int(stmt, 3, read->limit);
+    sqlite_bind_int(stmt, 4, QUEUE_COUNT_MAX);
+    while ((step = sqlite_db_step(db, stmt)) == SQLITE_STEP_ROW) {
+        int err = take_count(stmt, lent);
+
+        if (err != 0) {
+            return err;
+        }
+        read->is_cut = read->is_cut || sqlite_column(stmt, 5) >= read->limit;
+    }
+    return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+}
+
 static int read_data(struct sqlite_db *db, struct store_read *read, struct sqlite_lent *lent)
 {
     bool ours = false;
@@ -251,6 +366,12 @@ static int read_data(struct sqlite_db *db, struct store_read *read, struct sqlit
         return read_tasks(db, read, lent);
     case STORE_READ_KEY:
         return read_key(db, read, lent);
+    case STORE_READ_DEAD:
+        return read->id_count == 0 ? read_dead(db, read, lent) : read_ended(db, read, lent);
+    case STORE_READ_ENDED:
+        return read_ended(db, read, lent);
+    case STORE_READ_COUNTS:
+        return read_counts(db, read, lent);
     case STORE_READ_EPOCHS:
         break;
     }
@@ -264,6 +385,7 @@ static int run(struct sqlite_db *db, struct sqlite_job *job)
 
     read->existing = (struct task_id){0};
     read->has_more = false;
+    read->is_cut = false;
     err = sqlite_db_run(db, sqlite_db_stmt(db, SQLITE_STMT_READ_BEGIN), NULL);
     if (err == 0) {
         err = read_data(db, read, &job->lent);
@@ -272,17 +394,49 @@ static int run(struct sqlite_db *db, struct sqlite_job *job)
     return err;
 }
 
+/* Lend what was found, as what it is. */
+static void lend(struct store_read *read, const struct sqlite_lent *lent)
+{
+    switch (read->kind) {
+    case STORE_READ_CLAIMS:
+        read->claims = lent->items;
+        read->claim_count = lent->count;
+        break;
+    case STORE_READ_DEAD:
+    case STORE_READ_ENDED:
+        read->ended = lent->items;
+        read->ended_count = lent->count;
+        break;
+    case STORE_READ_COUNTS:
+        read->counts = lent->items;
+        read->count_count = lent->count;
+        break;
+    case STORE_READ_SLICE:
+    case STORE_READ_TASKS:
+    case STORE_READ_KEY:
+        read->rows = lent->items;
+        read->row_count = lent->count;
+        break;
+    case STORE_READ_EPOCHS:
+        break;
+    }
+}
+
 static void answer(struct sqlite_job *job)
 {
+    static const struct sqlite_lent nothing;
     struct store_read *read = job->subject.read;
-    bool has_rows = job->result == 0 && read->kind != STORE_READ_CLAIMS;
-    bool has_claims = job->result == 0 && read->kind == STORE_READ_CLAIMS;
 
     read->result = job->result;
-    read->rows = has_rows ? job->lent.items : NULL;
-    read->row_count = has_rows ? job->lent.count : 0;
-    read->claims = has_claims ? job->lent.items : NULL;
-    read->claim_count = has_claims ? job->lent.count : 0;
+    read->rows = NULL;
+    read->row_count = 0;
+    read->claims = NULL;
+    read->claim_count = 0;
+    read->ended = NULL;
+    read->ended_count = 0;
+    read->counts = NULL;
+    read->count_count = 0;
+    lend(read, job->result == 0 ? &job->lent : &nothing);
     read->cb(read);
 }
 

@@ -10,9 +10,14 @@
 #define MATCHES " shard = ?1 AND seq = ?2 AND slot = ?3 AND attempt = ?4"
 
 /* Rows of a read, in the order in which sqlite_read.c takes them. */
-#define ROW                                                                                \
+#define ROW_START                                                                          \
     "SELECT seq, slot, queue, attempt, failures, unknowns, due_ms, created_ms, expire_ms," \
-    " key, tags, length(payload)"
+    " key, tags, "
+#define ROW                  ROW_START "length(payload)"
+#define SHORT_PAYLOAD(limit) "CASE WHEN length(payload) <= " limit " THEN payload END"
+
+/* What a dead letter has behind its payload; kept for ever, its end is TASK_END_DEAD. */
+#define LETTER ", dead_ms, 9223372036854775807, 4, NULL, error_text FROM dead WHERE shard = ?1 AND "
 
 #define QUEUE_COLUMNS                                                                            \
     "version, target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms,"           \
@@ -50,6 +55,15 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
         " created_ms, expire_ms, dead_ms, key, tags, error_text, payload)"
         " SELECT queue, shard, seq, slot, ?5, ?6, unknowns, due_ms, created_ms, expire_ms, ?7,"
         " key, tags, ?8, payload FROM task WHERE" MATCHES,
+    [SQLITE_STMT_KEEP] =
+        "INSERT OR REPLACE INTO ended (queue, shard, seq, slot, attempt, failures, unknowns, "
+        "due_ms,"
+        " created_ms, expire_ms, key, tags, ended_ms, until_ms, outcome, response)"
+        " SELECT queue, shard, seq, slot, ?5, ?6, unknowns, due_ms, created_ms, expire_ms, key,"
+        " tags, ?7, ?8, ?9, ?10 FROM task WHERE" MATCHES,
+    [SQLITE_STMT_LETTER_CHECK] = "SELECT 1 FROM dead WHERE" MATCHES,
+    [SQLITE_STMT_LETTER_DELETE] = "DELETE FROM dead WHERE" MATCHES,
+    [SQLITE_STMT_PURGE] = "DELETE FROM dead WHERE shard = ?1 AND seq = ?2 AND slot = ?3",
     [SQLITE_STMT_KEY_FIND] =
         "SELECT seq, slot, until_ms FROM key WHERE shard = ?1 AND queue = ?2 AND key = ?3",
     [SQLITE_STMT_KEY_TAKE] = "INSERT OR REPLACE INTO key (shard, queue, key, seq, slot, until_ms)"
@@ -60,7 +74,9 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
     // A minute late, so that the clock that the keys go by need not be ours; a page at a time.
     [SQLITE_STMT_KEY_SWEEP] =
         "DELETE FROM key WHERE (shard, queue, key) IN"
-        " (SELECT shard, queue, key FROM key WHERE until_ms < ?1 - 60000 LIMIT 2000)",
+        " (SELECT shard, queue, key FROM key WHERE until_ms < ?1 - 60000 LIMIT ?2)",
+    [SQLITE_STMT_ENDED_SWEEP] = "DELETE FROM ended WHERE rowid IN"
+                                " (SELECT rowid FROM ended WHERE until_ms < ?1 - 60000 LIMIT ?2)",
     [SQLITE_STMT_CLAIM_PUT] =
         "INSERT INTO claim (writer, row, shard, seq, attempt, slot, deadline_ms)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE"
@@ -72,13 +88,27 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
         " WHERE t.slot = c.slot AND t.attempt < c.attempt)",
     [SQLITE_STMT_NEXT_QUEUE] =
         "SELECT queue FROM task WHERE shard = ?1 AND queue > ?2 ORDER BY queue LIMIT 1",
-    [SQLITE_STMT_READ_SLICE] =
-        ROW ", CASE WHEN length(payload) <= ?6 THEN payload END FROM task"
-            " WHERE shard = ?1 AND queue = ?7 AND (bucket, seq) > (?2, ?3) AND bucket <= ?4"
-            " ORDER BY bucket, seq LIMIT ?5",
+    [SQLITE_STMT_READ_SLICE] = ROW ", " SHORT_PAYLOAD(
+        "?6") " FROM task"
+              " WHERE shard = ?1 AND queue = ?7 AND (bucket, seq) > (?2, ?3) AND bucket <= ?4"
+              " ORDER BY bucket, seq LIMIT ?5",
     [SQLITE_STMT_READ_TASK] = ROW ", payload FROM task WHERE shard = ?1 AND seq = ?2 AND slot = ?3",
     [SQLITE_STMT_READ_CLAIMS] =
         "SELECT writer, row, seq, slot, attempt, deadline_ms FROM claim WHERE shard = ?1",
+    [SQLITE_STMT_READ_DEAD] =
+        ROW ", " SHORT_PAYLOAD("?5") LETTER "queue = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
+    [SQLITE_STMT_READ_LETTER] = ROW ", payload" LETTER "seq = ?2 AND slot = ?3",
+    [SQLITE_STMT_READ_ENDED] = ROW_START "0, NULL, ended_ms, until_ms, outcome, response, NULL"
+                                         " FROM ended WHERE shard = ?1 AND seq = ?2 AND slot = ?3"
+                                         " AND until_ms > ?4",
+    [SQLITE_STMT_READ_COUNTS] =
+        "SELECT queue, sum(pending), sum(overdue), sum(dead), min(first_due_ms), max(looked) FROM"
+        " (SELECT queue, count(*) AS pending, sum(due_ms <= ?2) AS overdue, 0 AS dead,"
+        "   min(due_ms) AS first_due_ms, sum(count(*)) OVER () AS looked"
+        "  FROM (SELECT queue, due_ms FROM task WHERE shard = ?1 LIMIT ?3) GROUP BY queue"
+        "  UNION ALL SELECT queue, 0, 0, count(*), NULL, sum(count(*)) OVER ()"
+        "  FROM (SELECT queue FROM dead WHERE shard = ?1 LIMIT ?3) GROUP BY queue)"
+        " GROUP BY queue ORDER BY queue LIMIT ?4",
     [SQLITE_STMT_QUEUE_FIND] = "SELECT id, version FROM queue WHERE namespace = ?1 AND name = ?2",
     [SQLITE_STMT_QUEUE_COUNT] = "SELECT count(*) FROM queue",
     [SQLITE_STMT_QUEUE_NUMBER] = "UPDATE queue_number SET last = last + 1 RETURNING last",
@@ -86,6 +116,8 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
                                  " VALUES (?1, " QUEUE_VALUES ", ?21, ?22)",
     [SQLITE_STMT_QUEUE_REPLACE] =
         "UPDATE queue SET (" QUEUE_COLUMNS ") = (" QUEUE_VALUES ") WHERE id = ?1",
+    [SQLITE_STMT_QUEUE_VERSION] = "SELECT version FROM queue WHERE id = ?1",
+    [SQLITE_STMT_QUEUE_DROP] = "DELETE FROM queue WHERE id = ?1",
     [SQLITE_STMT_QUEUE_LIST] =
         "SELECT id, " QUEUE_COLUMNS ", namespace, name FROM queue ORDER BY id",
 };

@@ -11,6 +11,11 @@
 
 #include <string.h>
 
+/* Rows of a kind past their time that one batch deletes; as long as it finds so many, later ones go
+ * on with it, at least so far apart. */
+#define TIDY_ROW_COUNT 2000
+#define TIDY_US        (100 * US_PER_MS)
+
 /* What the first four parameters of a statement on one task are. */
 static void bind_task(struct sqlite3_stmt *stmt, const struct store_op *op)
 {
@@ -29,9 +34,10 @@ static void bind_key(struct sqlite3_stmt *stmt, uint32_t shard, uint32_t queue, 
     sqlite_bind_bytes(stmt, 3, key);
 }
 
-/* Is the key free for the insert? op->result is 0 or ERR_EXISTS. */
+/* Is the key free for the insert or redrive? op->result is 0 or ERR_EXISTS. */
 static int judge_key(struct sqlite_db *db, struct store_op *op)
 {
+    int64_t from = op->kind == STORE_REDRIVE ? op->task.id.seq : op->key_replaces.seq;
     struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_KEY_FIND);
     struct task_id holder = {0};
     bool is_past = false;
@@ -49,8 +55,7 @@ static int judge_key(struct sqlite_db *db, struct store_op *op)
     if (step == SQLITE_STEP_FAILED) {
         return ERR_UNAVAILABLE;
     }
-    if (holder.seq != 0 && !is_past &&
-        (op->key_replaces.seq == 0 || op->key_replaces.seq != holder.seq)) {
+    if (holder.seq != 0 && !is_past && (from == 0 || from != holder.seq)) {
         op->existing = holder;
         op->result = ERR_EXISTS;
     }
@@ -110,8 +115,9 @@ static int insert_row(struct sqlite_db *db, struct store_op *op)
     sqlite_bind_int(stmt, 8, task->due_ms);
     sqlite_bind_int(stmt, 9, due_bucket(task->due_ms));
     sqlite_bind_int(stmt, 10, task->created_ms);
-    sqlite_bind_int(stmt, 11, 0);
+    sqlite_bind_int(stmt, 11, task->expire_ms);
     sqlite_bind_bytes_or_null(stmt, 12, task->key);
+    sqlite_bind_bytes_or_null(stmt, 13, task->tags);
     sqlite_bind_bytes(stmt, 14, task->payload);
     err = sqlite_db_run(db, stmt, &changed);
     if (err == 0) {
@@ -167,10 +173,30 @@ static int delete_keyed(struct sqlite_db *db, struct store_op *op)
     return key.len > 0 ? end_key(db, op, queue, key) : 0;
 }
 
+/* A statement that copies the row to where it is kept, then the row goes. */
+static int keep_row(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct store_op *op)
+{
+    int err;
+
+    bind_task(stmt, op);
+    sqlite_bind_int(stmt, 5, op->attempt);
+    sqlite_bind_int(stmt, 6, op->task.failures);
+    sqlite_bind_int(stmt, 7, op->now_ms);
+    err = run_match(db, stmt, op);
+    return err == 0 && op->result == 0 ? delete_keyed(db, op) : err;
+}
+
 static int run_delete(struct sqlite_db *db, struct store_op *op)
 {
     struct sqlite3_stmt *stmt;
 
+    if (op->keep_until_ms > 0) {
+        stmt = sqlite_db_stmt(db, SQLITE_STMT_KEEP);
+        sqlite_bind_int(stmt, 8, op->keep_until_ms);
+        sqlite_bind_int(stmt, 9, (int64_t)op->end);
+        sqlite_bind_bytes(stmt, 10, op->response);
+        return keep_row(db, stmt, op);
+    }
     if (!op->is_keyless) {
         return delete_keyed(db, op);
     }
@@ -182,15 +208,49 @@ static int run_delete(struct sqlite_db *db, struct store_op *op)
 static int run_dead(struct sqlite_db *db, struct store_op *op)
 {
     struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_BURY);
-    int err;
+
+    sqlite_bind_bytes(stmt, 8, op->error_text);
+    return keep_row(db, stmt, op);
+}
+
+/* Does a statement that only looks find the operation's row? */
+static int run_look(struct sqlite_db *db, struct sqlite3_stmt *stmt, struct store_op *op)
+{
+    enum sqlite_step step;
 
     bind_task(stmt, op);
-    sqlite_bind_int(stmt, 5, op->attempt);
-    sqlite_bind_int(stmt, 6, op->task.failures);
-    sqlite_bind_int(stmt, 7, op->now_ms);
-    sqlite_bind_bytes(stmt, 8, op->error_text);
-    err = run_match(db, stmt, op);
-    return err == 0 && op->result == 0 ? delete_keyed(db, op) : err;
+    step = sqlite_db_step(db, stmt);
+    op->result = step == SQLITE_STEP_ROW ? 0 : ERR_NOT_FOUND;
+    while (step == SQLITE_STEP_ROW) {
+        step = sqlite_db_step(db, stmt);
+    }
+    return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+}
+
+static int run_redrive(struct sqlite_db *db, struct store_op *op)
+{
+    int err = run_look(db, sqlite_db_stmt(db, SQLITE_STMT_LETTER_CHECK), op);
+
+    if (err == 0 && op->result == 0) {
+        err = run_insert(db, op);
+    }
+    if (err == 0 && op->result == 0) {
+        struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_LETTER_DELETE);
+
+        bind_task(stmt, op);
+        err = run_match(db, stmt, op);
+    }
+    return err;
+}
+
+static int run_purge(struct sqlite_db *db, struct store_op *op)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_PURGE);
+
+    sqlite_bind_int(stmt, 1, op->shard);
+    sqlite_bind_int(stmt, 2, op->task.id.seq);
+    sqlite_bind_int(stmt, 3, op->task.id.slot);
+    return run_match(db, stmt, op);
 }
 
 static int run_change(struct sqlite_db *db, struct store_op *op)
@@ -216,27 +276,45 @@ static int run_change(struct sqlite_db *db, struct store_op *op)
 /* A claim is looked at even if its caller vouches for it: here a look costs less than the word. */
 static int judge_claim(struct sqlite_db *db, struct store_op *op)
 {
-    struct sqlite3_stmt *stmt =
-        sqlite_db_stmt(db, op->raise_attempt ? SQLITE_STMT_RAISE : SQLITE_STMT_CHECK);
-    enum sqlite_step step;
+    struct sqlite3_stmt *stmt;
 
+    if (!op->raise_attempt) {
+        return run_look(db, sqlite_db_stmt(db, SQLITE_STMT_CHECK), op);
+    }
+    stmt = sqlite_db_stmt(db, SQLITE_STMT_RAISE);
     bind_task(stmt, op);
-    if (op->raise_attempt) {
-        sqlite_bind_int(stmt, 5, (int64_t)op->attempt - 1);
-        return run_match(db, stmt, op);
+    sqlite_bind_int(stmt, 5, (int64_t)op->attempt - 1);
+    return run_match(db, stmt, op);
+}
+
+static bool makes_row(const struct store_op *op)
+{
+    return op->kind == STORE_INSERT || op->kind == STORE_REDRIVE;
+}
+
+/* Has what should have made the claim's task in this batch not done so? The task may be there all
+ * the same, and yet be none that may be claimed. */
+static bool is_orphaned(const struct store_batch *batch, const struct store_op *claim)
+{
+    for (size_t i = 0; !claim->raise_attempt && i < batch->op_count; i++) {
+        const struct store_op *op = &batch->ops[i];
+
+        if (makes_row(op) && op->result != 0 && op->shard == claim->shard &&
+            op->task.id.seq == claim->task.id.seq) {
+            return true;
+        }
     }
-    step = sqlite_db_step(db, stmt);
-    op->result = step == SQLITE_STEP_ROW ? 0 : ERR_NOT_FOUND;
-    while (step == SQLITE_STEP_ROW) {
-        step = sqlite_db_step(db, stmt);
-    }
-    return step == SQLITE_STEP_FAILED ? ERR_UNAVAILABLE : 0;
+    return false;
 }
 
 static int run_claim(struct sqlite_db *db, const struct store_batch *batch, struct store_op *op)
 {
     struct sqlite3_stmt *stmt;
     int err = judge_claim(db, op);
+
+    if (op->result == 0 && is_orphaned(batch, op)) {
+        op->result = ERR_NOT_FOUND;
+    }
 
     if (err != 0 || op->result != 0) {
         return err;
@@ -265,6 +343,10 @@ static int run_op(struct sqlite_db *db, const struct store_batch *batch, struct 
         return run_change(db, op);
     case STORE_CLAIM:
         return run_claim(db, batch, op);
+    case STORE_REDRIVE:
+        return run_redrive(db, op);
+    case STORE_PURGE:
+        return run_purge(db, op);
     }
     UNREACHABLE();
 }
@@ -297,7 +379,7 @@ static int run_ops(struct sqlite_db *db, struct store_batch *batch, bool inserts
         struct store_op *op = &batch->ops[i];
         int err;
 
-        if ((op->kind == STORE_INSERT) != inserts) {
+        if (makes_row(op) != inserts) {
             continue;
         }
         err = look(db, &fence, op);
@@ -329,15 +411,26 @@ static int drop_rows(struct sqlite_db *db, const struct store_batch *batch)
     return err;
 }
 
-static int sweep(struct sqlite_db *db)
+/* Delete what is past its time: when a sweep asks for it, and on as long as much is found. */
+static int tidy(struct sqlite_db *db, bool is_asked)
 {
-    struct sqlite3_stmt *keys;
-    int err = sqlite_db_run(db, sqlite_db_stmt(db, SQLITE_STMT_CLAIM_SWEEP), NULL);
+    static const enum sqlite_stmt sweeps[] = {SQLITE_STMT_KEY_SWEEP, SQLITE_STMT_ENDED_SWEEP};
+    boot_us now = clock_boot_us();
+    int err = 0;
 
-    if (err == 0) {
-        keys = sqlite_db_stmt(db, SQLITE_STMT_KEY_SWEEP);
-        sqlite_bind_int(keys, 1, clock_wall_ms());
-        err = sqlite_db_run(db, keys, NULL);
+    if (!is_asked && (!db->is_tidy_left || now - db->tidied_us < TIDY_US)) {
+        return 0;
+    }
+    db->tidied_us = now;
+    db->is_tidy_left = false;
+    for (size_t i = 0; err == 0 && i < ARRAY_COUNT(sweeps); i++) {
+        struct sqlite3_stmt *stmt = sqlite_db_stmt(db, sweeps[i]);
+        int64_t deleted = 0;
+
+        sqlite_bind_int(stmt, 1, clock_wall_ms());
+        sqlite_bind_int(stmt, 2, TIDY_ROW_COUNT);
+        err = sqlite_db_run(db, stmt, &deleted);
+        db->is_tidy_left = db->is_tidy_left || deleted == TIDY_ROW_COUNT;
     }
     return err;
 }
@@ -353,9 +446,9 @@ static int run_batch(struct sqlite_db *db, struct store_batch *batch)
         err = drop_rows(db, batch);
     }
     if (err == 0 && batch->sweep) {
-        err = sweep(db);
+        err = sqlite_db_run(db, sqlite_db_stmt(db, SQLITE_STMT_CLAIM_SWEEP), NULL);
     }
-    return err;
+    return err == 0 ? tidy(db, batch->sweep) : err;
 }
 
 static int run(struct sqlite_db *db, struct sqlite_job *job)

@@ -37,6 +37,7 @@ struct store_batch;
 struct store_read;
 struct store_bump;
 struct store_queue_put;
+struct store_queue_drop;
 struct store_queue_list;
 
 /* One end of a claim row: which broker instance wrote it, and its running number there. */
@@ -60,21 +61,26 @@ struct claim {
  */
 enum store_op_kind {
     /*
-     * Insert task.{id, queue, due, created, attempt, failures, payload, key}. With a key: take it
-     * in the key table. It is free if absent, past its memory at now_ms, or held by key_replaces;
-     * else ERR_EXISTS, `existing` is filled in and nothing of this operation (nor of the
-     * STORE_CLAIM of the same id in this batch, which then gets ERR_NOT_FOUND) happens.
+     * Insert task.{id, queue, due, created, attempt, failures, unknowns, payload, key, tags,
+     * expire}. With a key: take it in the key table. It is free if absent, past its memory at
+     * now_ms, or held by key_replaces; else ERR_EXISTS, `existing` is filled in and nothing of this
+     * operation (nor of the STORE_CLAIM of the same id in this batch, which then gets
+     * ERR_NOT_FOUND) happens.
      */
     STORE_INSERT = 1,
     /*
      * If row.attempt == expected_attempt: delete the row; its key is kept until key_until_ms (if
      * the key row still names this task). key_until_ms 0 drops the key at once. With is_keyless the
      * caller vouches that the row has no key, so that none is looked for.
+     * With keep_until_ms above 0 the result is kept in `ended` until then: the row without its
+     * payload, with attempt and task.failures of the operation, `end`, response, and now_ms as its
+     * end. It takes the place of one of the same id.
      */
     STORE_DELETE,
     /*
      * If row.attempt == expected_attempt: set attempt, and due if set_due, payload if set_payload,
-     * failures and unknowns if set_counts. Un-claim, retry and update are all this.
+     * failures and unknowns if set_counts. Un-claim, retry and update are all this. Key, tags and
+     * expiry stay as they were inserted.
      */
     STORE_CHANGE,
     /*
@@ -86,27 +92,47 @@ enum store_op_kind {
      * ERR_NOT_FOUND as ever.
      */
     STORE_CLAIM,
-    /* As STORE_DELETE, and insert into `dead` with error_text, failures, attempt, dead_ms = now_ms.
+    /*
+     * As STORE_DELETE, and the whole row goes into `dead`, with error_text, attempt and
+     * task.failures of the operation, and now_ms as its end. It takes the place of a dead letter of
+     * the same id.
      */
-    STORE_DEAD
+    STORE_DEAD,
+    /*
+     * If there is a dead letter of (shard, id) whose last attempt is expected_attempt: delete it,
+     * and insert task as STORE_INSERT does. What it says is the caller's, who has read the letter:
+     * attempt stays, so that attempts only rise, and the payload is the whole one. The key may also
+     * be taken if its row still names this task; key_replaces is not looked at. Taken by another:
+     * ERR_EXISTS with `existing`, and the letter stays. A STORE_CLAIM of the same id may follow,
+     * without raise_attempt: it gets ERR_NOT_FOUND if the task does not come back.
+     */
+    STORE_REDRIVE,
+    /* Delete the dead letter of (shard, id), whatever its attempt. Its key stays as it is. */
+    STORE_PURGE
 };
 
 /*
- * One operation. No two operations of a batch name the same task, except STORE_INSERT and the
- * STORE_CLAIM of the same id, in this order; no two name the same (queue, key).
+ * One operation. No two operations of a batch name the same task, except STORE_INSERT or
+ * STORE_REDRIVE and the STORE_CLAIM of the same id, in this order; no two name the same
+ * (queue, key).
  */
 struct store_op {
     enum store_op_kind kind;
     uint32_t shard;
     int64_t epoch;
-    struct task task;          /* id always; the rest as the kind says; payload and key borrowed */
-    uint32_t expected_attempt; /* what row.attempt must be */
-    uint32_t attempt;          /* CLAIM: claimed; CHANGE: new row.attempt; DEAD: the last one */
+    struct task task;          /* id always; the rest as the kind says; all bytes borrowed */
+    uint32_t expected_attempt; /* what row.attempt must be; REDRIVE: that of the letter */
+    uint32_t attempt;          /* CLAIM: claimed; CHANGE: new row.attempt; DEAD, and DELETE that
+                                  keeps: the last one */
     wall_ms deadline_ms;       /* CLAIM */
-    wall_ms now_ms;       /* INSERT with key, DEAD: the shard's clock, for key memory and dates */
-    wall_ms key_until_ms; /* DELETE, DEAD */
+    wall_ms now_ms;            /* INSERT and REDRIVE with key, DEAD, DELETE that keeps: the shard's
+                                  clock, for key memory and dates */
+    wall_ms key_until_ms;      /* DELETE, DEAD */
     struct task_id key_replaces; /* INSERT: the key may be taken from this task; seq 0: from none */
     struct slice error_text;     /* DEAD: borrowed, bytes, ≤ ERROR_TEXT_BYTES_MAX */
+    wall_ms keep_until_ms;       /* DELETE: the result is kept until then; 0: it is not kept */
+    enum task_end end;           /* DELETE that keeps: how the task ended; not TASK_END_DEAD */
+    struct slice response;       /* DELETE that keeps: borrowed, bytes, ≤ RESPONSE_BYTES_MAX */
     bool raise_attempt;          /* CLAIM */
     bool is_known;               /* CLAIM, without raise_attempt */
     bool is_keyless;             /* DELETE */
@@ -118,6 +144,13 @@ struct store_op {
     struct task_id existing; /* ERR_EXISTS: who holds the key */
     void *owner;             /* the caller's, untouched */
 };
+
+/* What an operation counts for in BATCH_BYTES_MAX. */
+static inline size_t store_op_bytes(const struct store_op *op)
+{
+    return op->task.payload.len + op->task.key.len + op->task.tags.len + op->error_text.len +
+           op->response.len;
+}
 
 typedef void (*store_batch_cb)(struct store_batch *batch);
 
@@ -135,7 +168,8 @@ struct store_batch {
     const struct claim_row *drop_rows; /* claim rows to delete */
     size_t drop_count;
     bool sweep; /* also delete every claim row that has no live member; one whose deadlines are
-                   still to come may be left for a later sweep */
+                   still to come may be left for a later sweep. And results that are past their
+                   keep_until_ms by the database's own clock, perhaps not all at once */
     store_batch_cb cb;
     void *owner; /* the caller's */
     int result;  /* 0, ERR_OUTCOME_UNKNOWN, ERR_UNAVAILABLE */
@@ -149,8 +183,24 @@ enum store_read_kind {
                               may end before its limit; has_more says whether it is the last */
     STORE_READ_TASKS,      /* rows of the given ids, absent ones left out, whole payloads */
     STORE_READ_EPOCHS,     /* which of `checks` are still ours: one query for many shards (H-8) */
-    STORE_READ_KEY         /* the key's row: existing = its task (0: unknown or past its memory),
+    STORE_READ_KEY,        /* the key's row: existing = its task (0: unknown or past its memory),
                               and that task's row if it is still pending */
+    STORE_READ_DEAD,       /* dead letters: with ids those of the given ids, whole, in any order;
+                              without, those of `queue` after after_seq, in order of seq, at most
+                              `limit`, and payloads above PAYLOAD_INLINE_BYTES_MAX are left out
+                              as in a slice */
+    STORE_READ_ENDED,      /* results of the given ids that are kept beyond now_ms, and dead letters
+                              of the given ids, whole, in any order */
+    STORE_READ_COUNTS      /* tasks and dead letters by queue */
+};
+
+/* Of one queue in one shard. */
+struct queue_count {
+    uint32_t queue;
+    uint64_t pending;
+    uint64_t overdue; /* of them, with a due time that is not above now_ms */
+    uint64_t dead;
+    wall_ms first_due_ms; /* the earliest due time of its tasks; WALL_NEVER if it has none */
 };
 
 /* One shard of a STORE_READ_EPOCHS. */
@@ -159,6 +209,12 @@ struct epoch_check {
     int64_t epoch;
     bool ours; /* result: the row's epoch is this one */
 };
+
+/* The highest `limit` of a read. */
+static inline uint32_t store_read_limit_max(enum store_read_kind kind)
+{
+    return kind == STORE_READ_COUNTS ? COUNTED_ROW_COUNT_MAX : SLICE_ROW_COUNT_MAX;
+}
 
 typedef void (*store_read_cb)(struct store_read *read);
 
@@ -171,17 +227,19 @@ struct store_read {
     uint32_t database;
     uint32_t shard;
     int64_t epoch;
-    int64_t after_bucket; /* SLICE: exclusive start; INT64_MIN for the beginning */
-    int64_t after_seq;
+    int64_t after_bucket;       /* SLICE: exclusive start; INT64_MIN for the beginning */
+    int64_t after_seq;          /* SLICE, DEAD: exclusive start, 0 for the beginning */
     int64_t to_bucket;          /* SLICE: inclusive end */
-    uint32_t limit;             /* SLICE: 1 … SLICE_ROW_COUNT_MAX */
+    uint32_t limit;             /* SLICE: 1 … SLICE_ROW_COUNT_MAX; DEAD: ≤ SLICE_ROW_COUNT_MAX;
+                                   COUNTS: tasks, and dead letters, to look at, 1 …
+                                   COUNTED_ROW_COUNT_MAX */
     const uint32_t *skip;       /* SLICE of all queues: numbers of those to leave out */
     size_t skip_count;          /* SLICE: ≤ QUEUE_COUNT_MAX */
-    const struct task_id *ids;  /* TASKS */
-    size_t id_count;            /* TASKS: ≤ SLICE_ROW_COUNT_MAX */
-    uint32_t queue;             /* KEY; SLICE: the only one, 0: all but those to skip */
+    const struct task_id *ids;  /* TASKS, DEAD, ENDED; no id twice */
+    size_t id_count;            /* TASKS, DEAD, ENDED: ≤ SLICE_ROW_COUNT_MAX */
+    uint32_t queue;             /* KEY, DEAD; SLICE: the only one, 0: all but those to skip */
     struct slice key;           /* KEY */
-    wall_ms now_ms;             /* KEY: the shard's clock, for key memory */
+    wall_ms now_ms;             /* KEY, ENDED, COUNTS: the shard's clock */
     struct epoch_check *checks; /* EPOCHS: shard and epoch of the read itself are not looked at */
     size_t check_count;         /* EPOCHS: ≤ SHARD_COUNT_MAX */
     store_read_cb cb;
@@ -193,7 +251,12 @@ struct store_read {
     bool has_more; /* SLICE: behind the last row there may be others; then there is a row */
     const struct claim *claims;
     size_t claim_count;
-    struct task_id existing; /* KEY */
+    struct task_id existing;        /* KEY */
+    const struct ended_task *ended; /* DEAD, ENDED: task.attempt is the last one */
+    size_t ended_count;
+    const struct queue_count *counts; /* COUNTS: by queue, at most QUEUE_COUNT_MAX */
+    size_t count_count;
+    bool is_cut; /* COUNTS: `limit` tasks or dead letters were looked at, and there may be more */
 };
 
 typedef void (*store_bump_cb)(struct store_bump *bump);
@@ -228,6 +291,20 @@ struct store_queue_put {
                    ERR_OUTCOME_UNKNOWN, ERR_FULL (QUEUE_COUNT_MAX) */
 };
 
+typedef void (*store_queue_drop_cb)(struct store_queue_drop *drop);
+
+/* Delete a queue from the home database. Its number is never given again, its name may be. What is
+ * left of its tasks is the caller's business. */
+struct store_queue_drop {
+    struct list link;
+    uint32_t id;
+    uint32_t expected_version; /* the version it must have now */
+    store_queue_drop_cb cb;
+    void *owner;
+    int result; /* 0, ERR_NOT_FOUND, ERR_CONFLICT (other version), ERR_UNAVAILABLE,
+                   ERR_OUTCOME_UNKNOWN */
+};
+
 typedef void (*store_queue_list_cb)(struct store_queue_list *list);
 
 /* All queues, by id. Rows are borrowed until the callback returns. */
@@ -248,6 +325,7 @@ struct store {
     int (*read)(struct store *store, struct store_read *read);
     int (*bump)(struct store *store, struct store_bump *bump);
     int (*queue_put)(struct store *store, struct store_queue_put *put);
+    int (*queue_drop)(struct store *store, struct store_queue_drop *drop);
     int (*queue_list)(struct store *store, struct store_queue_list *list);
     void (*close)(struct store *store, store_close_cb cb, void *ctx);
 };

@@ -87,6 +87,11 @@ static void deliver_read(struct store_mem_request *request)
     read->claims = request->snapshot.claims;
     read->claim_count = request->snapshot.claim_count;
     read->existing = request->snapshot.existing;
+    read->ended = request->snapshot.ended;
+    read->ended_count = request->snapshot.ended_count;
+    read->counts = request->snapshot.counts;
+    read->count_count = request->snapshot.count_count;
+    read->is_cut = request->snapshot.is_cut;
     for (size_t i = 0; request->snapshot.ours != NULL && i < read->check_count; i++) {
         read->checks[i].ours = request->snapshot.ours[i];
     }
@@ -112,6 +117,10 @@ static void deliver(struct store_mem_request *request)
     case STORE_MEM_QUEUE_PUT:
         subject.put->result = request->result;
         subject.put->cb(subject.put);
+        break;
+    case STORE_MEM_QUEUE_DROP:
+        subject.drop->result = request->result;
+        subject.drop->cb(subject.drop);
         break;
     case STORE_MEM_QUEUE_LIST:
         subject.list->result = request->result;
@@ -168,9 +177,7 @@ static size_t batch_byte_count(const struct store_batch *batch)
     size_t count = 0;
 
     for (size_t i = 0; i < batch->op_count; i++) {
-        const struct store_op *op = &batch->ops[i];
-
-        count += op->task.payload.len + op->task.key.len + op->error_text.len;
+        count += store_op_bytes(&batch->ops[i]);
     }
     return count;
 }
@@ -197,7 +204,9 @@ static struct store_batch *batch_copy(const struct store_batch *batch)
     for (size_t i = 0; i < copy->op_count; i++) {
         copy_bytes(&copy->ops[i].task.payload, &place);
         copy_bytes(&copy->ops[i].task.key, &place);
+        copy_bytes(&copy->ops[i].task.tags, &place);
         copy_bytes(&copy->ops[i].error_text, &place);
+        copy_bytes(&copy->ops[i].response, &place);
     }
     return copy;
 }
@@ -224,6 +233,13 @@ static void request_orphan(struct store_mem_request *request)
         request->subject.put = put;
         break;
     }
+    case STORE_MEM_QUEUE_DROP: {
+        struct store_queue_drop *drop = mem_need(1, sizeof(*drop));
+
+        *drop = *request->subject.drop;
+        request->subject.drop = drop;
+        break;
+    }
     case STORE_MEM_READ:
     case STORE_MEM_QUEUE_LIST:
     case STORE_MEM_CLOSE:
@@ -236,7 +252,7 @@ static void request_orphan(struct store_mem_request *request)
 static bool is_transaction(const struct store_mem_request *request)
 {
     return request->kind == STORE_MEM_WRITE || request->kind == STORE_MEM_BUMP ||
-           request->kind == STORE_MEM_QUEUE_PUT;
+           request->kind == STORE_MEM_QUEUE_PUT || request->kind == STORE_MEM_QUEUE_DROP;
 }
 
 /* True if the request can still change something without its client. */
@@ -377,7 +393,7 @@ static int client_read(struct store *store, struct store_read *read)
 {
     const struct mem_tables *tables = &client_of(store)->mem->tables;
 
-    if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
+    if (read->limit > store_read_limit_max(read->kind) || read->id_count > SLICE_ROW_COUNT_MAX ||
         read->check_count > SHARD_COUNT_MAX || read->skip_count > QUEUE_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
@@ -401,6 +417,11 @@ static int client_bump(struct store *store, struct store_bump *bump)
 static int client_queue_put(struct store *store, struct store_queue_put *put)
 {
     return request_add(client_of(store), STORE_MEM_QUEUE_PUT, put, 0);
+}
+
+static int client_queue_drop(struct store *store, struct store_queue_drop *drop)
+{
+    return request_add(client_of(store), STORE_MEM_QUEUE_DROP, drop, 0);
 }
 
 static int client_queue_list(struct store *store, struct store_queue_list *list)
@@ -436,6 +457,7 @@ struct store *store_mem_client(struct store_mem *mem,
         .read = client_read,
         .bump = client_bump,
         .queue_put = client_queue_put,
+        .queue_drop = client_queue_drop,
         .queue_list = client_queue_list,
         .close = client_close,
     };
@@ -598,13 +620,31 @@ size_t store_mem_claim_row_count(const struct store_mem *mem, uint32_t database)
 
 size_t store_mem_dead_count(const struct store_mem *mem)
 {
-    return mem->tables.dead_count;
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < mem->tables.shard_count; i++) {
+        count += mem->tables.shards[i].dead.count;
+    }
+    return count;
 }
 
-const struct store_mem_dead *store_mem_dead(const struct store_mem *mem, size_t i)
+static const struct ended_task *ended_after(struct mem_index *index, int64_t seq)
 {
-    REQUIRE(i < mem->tables.dead_count);
-    return &mem->tables.dead[i];
+    struct mem_index_node *node = mem_index_after(index, seq, 0);
+
+    return node == NULL ? NULL : &CONTAINER_OF(node, struct mem_ended, node)->ended;
+}
+
+const struct ended_task *store_mem_dead_after(const struct store_mem *mem, uint32_t shard,
+                                              int64_t seq)
+{
+    return ended_after(&shard_of(mem, shard)->dead, seq);
+}
+
+const struct ended_task *store_mem_ended_after(const struct store_mem *mem, uint32_t shard,
+                                               int64_t seq)
+{
+    return ended_after(&shard_of(mem, shard)->ended, seq);
 }
 
 bool store_mem_key(const struct store_mem *mem, uint32_t shard, uint32_t queue, struct slice key,

@@ -43,6 +43,7 @@ enum store_mem_kind {
     STORE_MEM_READ,
     STORE_MEM_BUMP,
     STORE_MEM_QUEUE_PUT,
+    STORE_MEM_QUEUE_DROP,
     STORE_MEM_QUEUE_LIST,
     STORE_MEM_CLOSE
 };
@@ -63,7 +64,7 @@ enum store_mem_event {
 
 /* A transaction that has just committed, for checkers. Borrowed for the call. */
 struct store_mem_commit {
-    enum store_mem_kind kind; /* WRITE, BUMP or QUEUE_PUT */
+    enum store_mem_kind kind; /* WRITE, BUMP, QUEUE_PUT or QUEUE_DROP */
     uint32_t client;
     bool orphan;
     const struct store_batch *batch; /* WRITE: with the results of its operations */
@@ -202,19 +203,16 @@ bool store_mem_claim_next(const struct store_mem *mem, uint32_t database,
 /* Claim rows of a database. */
 size_t store_mem_claim_row_count(const struct store_mem *mem, uint32_t database);
 
-/* One dead letter. Borrowed until store_mem_free. */
-struct store_mem_dead {
-    uint32_t database;
-    uint32_t shard;
-    struct task task; /* as the row was, with the failures of the operation */
-    uint32_t attempt; /* the last one */
-    wall_ms dead_ms;
-    struct slice error_text;
-};
-
-/* Dead letters of all databases, in order of commit. */
+/* Dead letters of all databases. */
 size_t store_mem_dead_count(const struct store_mem *mem);
-const struct store_mem_dead *store_mem_dead(const struct store_mem *mem, size_t i);
+
+/* First dead letter of a shard after seq, or NULL; from 0 on. Borrowed until the next step. */
+const struct ended_task *store_mem_dead_after(const struct store_mem *mem, uint32_t shard,
+                                              int64_t seq);
+
+/* The same for results that are kept, also past their time if no sweep has come by. */
+const struct ended_task *store_mem_ended_after(const struct store_mem *mem, uint32_t shard,
+                                               int64_t seq);
 
 /* What the key table says of a key. */
 struct store_mem_key {

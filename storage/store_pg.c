@@ -350,9 +350,7 @@ static size_t batch_bytes(const struct store_batch *batch)
     size_t count = 0;
 
     for (size_t i = 0; i < batch->op_count; i++) {
-        const struct store_op *op = &batch->ops[i];
-
-        count += op->task.payload.len + op->task.key.len + op->error_text.len;
+        count += store_op_bytes(&batch->ops[i]);
     }
     return count;
 }
@@ -426,7 +424,7 @@ static int pg_read(struct store *self, struct store_read *read)
     if (store->is_closing) {
         return ERR_CLOSED;
     }
-    if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
+    if (read->limit > store_read_limit_max(read->kind) || read->id_count > SLICE_ROW_COUNT_MAX ||
         read->check_count > SHARD_COUNT_MAX || read->skip_count > QUEUE_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
@@ -469,6 +467,19 @@ static int pg_queue_put(struct store *self, struct store_queue_put *put)
     if (!store->is_closing) {
         code = pg_queue_put_start(choose(&store->databases[0].side[BUMPS], BUMP_COUNT),
                                   &store->databases[0].queue_env, put);
+    }
+    store->outstanding += code == 0;
+    return code;
+}
+
+static int pg_queue_drop(struct store *self, struct store_queue_drop *drop)
+{
+    struct store_pg *store = store_of(self);
+    int code = ERR_CLOSED;
+
+    if (!store->is_closing) {
+        code = pg_queue_drop_start(choose(&store->databases[0].side[BUMPS], BUMP_COUNT),
+                                   &store->databases[0].queue_env, drop);
     }
     store->outstanding += code == 0;
     return code;
@@ -649,6 +660,7 @@ static struct store_pg *store_new(const struct store_pg_options *options)
         .read = pg_read,
         .bump = pg_bump,
         .queue_put = pg_queue_put,
+        .queue_drop = pg_queue_drop,
         .queue_list = pg_queue_list,
         .close = pg_close,
     };

@@ -271,9 +271,7 @@ static size_t batch_bytes(const struct store_batch *batch)
     size_t total = 0;
 
     for (size_t i = 0; i < batch->op_count; i++) {
-        const struct store_op *op = &batch->ops[i];
-
-        total += op->task.payload.len + op->task.key.len + op->error_text.len;
+        total += store_op_bytes(&batch->ops[i]);
     }
     return total;
 }
@@ -312,7 +310,7 @@ static int sqlite_read(struct store *store, struct store_read *read)
     if (client->is_closing) {
         return ERR_CLOSED;
     }
-    if (read->limit > SLICE_ROW_COUNT_MAX || read->id_count > SLICE_ROW_COUNT_MAX ||
+    if (read->limit > store_read_limit_max(read->kind) || read->id_count > SLICE_ROW_COUNT_MAX ||
         read->check_count > SHARD_COUNT_MAX || read->skip_count > QUEUE_COUNT_MAX) {
         return ERR_TOO_LARGE;
     }
@@ -343,6 +341,13 @@ static int sqlite_queue_put(struct store *store, struct store_queue_put *put)
     return client->is_closing ? ERR_CLOSED : give(client, &sqlite_queue_put_type, put, 0);
 }
 
+static int sqlite_queue_drop(struct store *store, struct store_queue_drop *drop)
+{
+    struct sqlite_client *client = client_of(store);
+
+    return client->is_closing ? ERR_CLOSED : give(client, &sqlite_queue_drop_type, drop, 0);
+}
+
 static int sqlite_queue_list(struct store *store, struct store_queue_list *list)
 {
     struct sqlite_client *client = client_of(store);
@@ -364,6 +369,7 @@ int store_sqlite_client(struct store_sqlite *shared,
         .read = sqlite_read,
         .bump = sqlite_bump,
         .queue_put = sqlite_queue_put,
+        .queue_drop = sqlite_queue_drop,
         .queue_list = sqlite_queue_list,
         .close = sqlite_close,
     };

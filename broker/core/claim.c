@@ -497,6 +497,8 @@ static void count_settled(struct broker *broker, const struct flight *flight,
         break;
     case STORE_INSERT:
     case STORE_CLAIM:
+    case STORE_REDRIVE:
+    case STORE_PURGE:
         UNREACHABLE();
     }
 }

@@ -326,9 +326,7 @@ static uint32_t chain(const struct lane *lane, size_t *bytes)
 
     *bytes = 0;
     do {
-        const struct store_op *op = lane_op(lane, length);
-
-        *bytes += op->task.payload.len + op->task.key.len + op->error_text.len;
+        *bytes += store_op_bytes(lane_op(lane, length));
         length++;
     } while (lane_note(lane, length - 1)->is_paired);
     return length;

@@ -62,6 +62,9 @@
 /* Rows of one slice of due times: a page is read, decoded and put away in a few milliseconds. */
 #define SLICE_ROW_COUNT_MAX 2000
 
+/* Tasks, and dead letters, of a shard that a count by queue looks at: half a second's work. */
+#define COUNTED_ROW_COUNT_MAX 2000000
+
 /* Due times are grouped for the index: 2^16 ms, a little above a minute. */
 #define DUE_BUCKET_SHIFT 16
 
@@ -94,7 +97,8 @@ _Static_assert(SHARD_COUNT_MAX <= SLOT_COUNT, "a shard has at least one slot");
 _Static_assert(PAYLOAD_INLINE_BYTES_MAX <= PAYLOAD_BYTES_MAX, "inline payloads are payloads");
 _Static_assert(CLAIM_LEAD_MS_MIN <= CLAIM_LEAD_MS_MAX, "the lead has a range");
 _Static_assert(CLAIM_LEAD_MS_MAX < START_BY_MS, "a claim made ahead can still start");
-_Static_assert(BATCH_BYTES_MAX >= PAYLOAD_BYTES_MAX + KEY_BYTES_MAX + ERROR_TEXT_BYTES_MAX,
+_Static_assert(BATCH_BYTES_MAX >=
+                   PAYLOAD_BYTES_MAX + KEY_BYTES_MAX + ERROR_TEXT_BYTES_MAX + RESPONSE_BYTES_MAX,
                "any one operation fits a batch");
 _Static_assert(BATCH_BYTES_MAX >= BATCH_OP_COUNT_MAX * (PAYLOAD_INLINE_BYTES_MAX + KEY_BYTES_MAX),
                "a full batch of inline payloads fits");

@@ -134,16 +134,33 @@ static void keep_bytes(struct slice *slice, size_t *used)
     *used += slice->len;
 }
 
+static void keep_task(struct task *task, size_t *used)
+{
+    keep_bytes(&task->payload, used);
+    keep_bytes(&task->key, used);
+    keep_bytes(&task->tags, used);
+}
+
 static void on_read(struct store_read *read)
 {
     size_t used = 0;
 
     MUST_LE(read->row_count, SLICE_ROW_COUNT_MAX);
     MUST_LE(read->claim_count, ARRAY_COUNT(seen.claims));
+    MUST_LE(read->ended_count, SLICE_ROW_COUNT_MAX);
+    MUST_LE(read->count_count, ARRAY_COUNT(seen.counts));
     for (size_t i = 0; i < read->row_count; i++) {
         seen.rows[i] = read->rows[i];
-        keep_bytes(&seen.rows[i].payload, &used);
-        keep_bytes(&seen.rows[i].key, &used);
+        keep_task(&seen.rows[i], &used);
+    }
+    for (size_t i = 0; i < read->ended_count; i++) {
+        seen.ended[i] = read->ended[i];
+        keep_task(&seen.ended[i].task, &used);
+        keep_bytes(&seen.ended[i].response, &used);
+        keep_bytes(&seen.ended[i].error_text, &used);
+    }
+    for (size_t i = 0; i < read->count_count; i++) {
+        seen.counts[i] = read->counts[i];
     }
     for (size_t i = 0; i < read->claim_count; i++) {
         seen.claims[i] = read->claims[i];
@@ -268,7 +285,23 @@ int contract_main(int argc, char **argv, const struct contract_host *with)
         MUST_CASE(row_that_does_not_match_is_left_alone),
         MUST_CASE(change_sets_what_it_says_and_nothing_else),
         MUST_CASE(changes_of_a_batch_reach_their_own_rows),
+        MUST_CASE(tags_and_expiry_stay_as_they_were_inserted),
+        MUST_CASE(result_is_kept_until_its_time),
+        MUST_CASE(results_of_a_batch_are_those_of_its_operations),
+        MUST_CASE(results_and_dead_letters_are_read_by_id),
+        MUST_CASE(sweep_forgets_results_past_their_time_and_no_other),
         MUST_CASE(task_that_died_is_a_dead_letter_and_no_row),
+        MUST_CASE(pages_of_dead_letters_are_one_queue_by_id),
+        MUST_CASE(letter_of_a_task_that_died_again_is_the_last),
+        MUST_CASE(purge_deletes_a_dead_letter_and_leaves_its_key),
+        MUST_CASE(redrive_brings_a_dead_letter_back_as_it_says),
+        MUST_CASE(redrive_finds_only_the_letter_that_it_names),
+        MUST_CASE(redrive_whose_key_is_taken_leaves_the_letter),
+        MUST_CASE(redrives_of_a_batch_reach_their_own_letters),
+        MUST_CASE(redrive_of_a_task_that_is_there_is_poison),
+        MUST_CASE(ends_and_redrives_of_a_shard_that_is_not_ours_drop_out),
+        MUST_CASE(tasks_and_dead_letters_are_counted_by_queue),
+        MUST_CASE(count_that_meets_its_limit_says_so),
         MUST_CASE(key_is_held_until_its_task_is_over_and_its_memory_has_passed),
         MUST_CASE(key_without_memory_is_free_at_once),
         MUST_CASE(key_is_unique_in_its_queue_only),
@@ -289,6 +322,7 @@ int contract_main(int argc, char **argv, const struct contract_host *with)
         MUST_CASE(writes_commit_in_the_order_of_submission),
         MUST_CASE(unknown_write_is_whole_or_void_once_the_epoch_has_risen),
         MUST_CASE(queues_are_created_replaced_and_listed),
+        MUST_CASE(number_of_a_queue_that_was_dropped_is_not_given_again),
         MUST_CASE(close_waits_for_what_is_outstanding),
         MUST_CASE(requests_that_make_no_sense_are_refused),
     };

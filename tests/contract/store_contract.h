@@ -26,8 +26,6 @@ struct contract_host {
      * been answered (`done` turns true).
      */
     void (*lose)(struct store *store, const bool *done);
-    /* Dead letters of all databases whose error text and last attempt are these. */
-    size_t (*dead_count)(struct slice error_text, uint32_t attempt);
     /* Put everything away; every store has been closed. */
     void (*finish)(void);
 };

@@ -228,29 +228,40 @@ void changes_of_a_batch_reach_their_own_rows(void)
     end();
 }
 
-void task_that_died_is_a_dead_letter_and_no_row(void)
+/* Tasks with tags and without, with keys and without, in one batch and one shard. */
+void tags_and_expiry_stay_as_they_were_inserted(void)
 {
-    static const uint8_t text[] = {'n', 0, 0xff, 'o'};
-    struct store_op ops[2] = {keyed_op(0, 1, "k"), insert_op(0, 2)};
+    static const uint8_t odd[] = {0, 0xff, '\n', '='};
+    struct store_op ops[4] = {insert_op(0, 1), insert_op(0, 2), keyed_op(0, 3, "a"),
+                              keyed_op(0, 4, "b")};
     size_t row_count;
 
     begin();
-    write_ops(ops, 2);
-    ops[0] = other_op(STORE_DEAD, 0, 1);
-    ops[0].attempt = 10;
-    ops[0].now_ms = 2000;
-    ops[0].key_until_ms = 3000;
-    ops[0].error_text = (struct slice){text, sizeof(text)};
-    ops[1] = other_op(STORE_DEAD, 0, 2);
-    ops[1].attempt = 11;
-    write_ops(ops, 2);
-    MUST_OK(ops[0].result);
-    MUST_OK(ops[1].result);
-    MUST_EQ(read_slice(0), 0);
-    MUST_EQ(host->dead_count(ops[0].error_text, 10), 1);
-    MUST_EQ(host->dead_count(slice_of(""), 11), 1);
-    MUST(read_key(0, "k", 2999, &row_count) != 0);
-    MUST_EQ(row_count, 0);
-    MUST_EQ(read_key(0, "k", 3000, &row_count), 0);
+    ops[1].task.tags = (struct slice){odd, sizeof(odd)};
+    ops[1].task.expire_ms = DUE_WALL_MS_MAX;
+    ops[3].task.tags = slice_of("x=y\n");
+    write_ops(ops, 4);
+    for (int64_t i = 0; i < 4; i++) {
+        struct store_op op = other_op(STORE_CHANGE, 0, i + 1);
+
+        op.set_due = true;
+        op.set_payload = i % 2 == 0;
+        op.task.due_ms = 2000;
+        op.task.tags = slice_of("ignored=1\n");
+        op.task.expire_ms = 1;
+        MUST_OK(ops[i].result);
+        MUST_OK(write_op(op));
+    }
+    MUST_EQ(read_slice(0), 4);
+    for (int i = 0; i < 4; i++) {
+        MUST(slice_equal(seen.rows[i].tags, ops[i].task.tags));
+        MUST_EQ(seen.rows[i].expire_ms, ops[i].task.expire_ms);
+    }
+    MUST_EQ(read_task(0, 2), 1);
+    MUST(slice_equal(seen.rows[0].tags, ops[1].task.tags));
+    MUST_EQ(seen.rows[0].expire_ms, DUE_WALL_MS_MAX);
+    MUST(read_key(0, "b", 0, &row_count) != 0);
+    MUST_EQ(row_count, 1);
+    MUST(slice_equal(seen.rows[0].tags, ops[3].task.tags));
     end();
 }

@@ -116,6 +116,10 @@ void read_checks_the_epoch(void)
         {.kind = STORE_READ_SLICE, .to_bucket = INT64_MAX, .limit = 10},
         {.kind = STORE_READ_TASKS, .ids = &id, .id_count = 1},
         {.kind = STORE_READ_KEY, .queue = 3, .key = slice_of("k")},
+        {.kind = STORE_READ_DEAD, .queue = 3, .limit = 10},
+        {.kind = STORE_READ_DEAD, .ids = &id, .id_count = 1},
+        {.kind = STORE_READ_ENDED, .ids = &id, .id_count = 1},
+        {.kind = STORE_READ_COUNTS, .limit = 10},
     };
 
     begin();
@@ -123,7 +127,11 @@ void read_checks_the_epoch(void)
     MUST_OK(bump_as(store, 0, 2));
     for (size_t i = 0; i < ARRAY_COUNT(reads); i++) {
         MUST_ERR(read_now(&reads[i]), ERR_FENCED);
-        MUST_EQ(reads[i].row_count, 0);
+        MUST_EQ(reads[i].row_count + reads[i].ended_count + reads[i].count_count, 0);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(reads); i++) {
+        reads[i].epoch = 2;
+        MUST_OK(read_now(&reads[i]));
     }
     end();
 }
@@ -255,6 +263,14 @@ void too_many_bytes_are_refused(void)
         ops[i].task.payload = (struct slice){payload, sizeof(payload)};
     }
     MUST_ERR(store->write(store, &batch), ERR_TOO_LARGE);
+    // All that an operation carries counts.
+    batch.op_count--;
+    ops[0].task.tags = slice_of("t");
+    MUST_ERR(store->write(store, &batch), ERR_TOO_LARGE);
+    ops[0].task.tags.len = 0;
+    ops[0].response = slice_of("r");
+    MUST_ERR(store->write(store, &batch), ERR_TOO_LARGE);
+    ops[0].response.len = 0;
     write_ops(ops, ARRAY_COUNT(ops) - 1);
     MUST_OK(ops[0].result);
     end();
@@ -355,6 +371,11 @@ void requests_that_make_no_sense_are_refused(void)
     MUST_ERR(store->read(store, &read), ERR_INVALID);
     read.shard = 0;
     read.limit = SLICE_ROW_COUNT_MAX + 1;
+    MUST_ERR(store->read(store, &read), ERR_TOO_LARGE);
+    read.kind = STORE_READ_DEAD;
+    MUST_ERR(store->read(store, &read), ERR_TOO_LARGE);
+    read.kind = STORE_READ_COUNTS;
+    read.limit = COUNTED_ROW_COUNT_MAX + 1;
     MUST_ERR(store->read(store, &read), ERR_TOO_LARGE);
     MUST_ERR(store->bump(store, &bump), ERR_INVALID);
     end();

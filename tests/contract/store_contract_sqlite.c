@@ -133,28 +133,6 @@ static void lose(struct store *store, const bool *done)
     }
 }
 
-static size_t dead_count(struct slice error_text, uint32_t attempt)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < link_count; i++) {
-        sqlite3_stmt *stmt;
-
-        MUST_EQ(sqlite3_prepare_v2(links[i],
-                                   "SELECT count(*) FROM dead WHERE error_text = ?1 AND attempt ="
-                                   " ?2",
-                                   -1, &stmt, NULL),
-                SQLITE_OK);
-        (void)sqlite3_bind_blob(stmt, 1, error_text.len == 0 ? "" : (const void *)error_text.data,
-                                (int)error_text.len, SQLITE_STATIC);
-        (void)sqlite3_bind_int64(stmt, 2, attempt);
-        MUST_EQ(sqlite3_step(stmt), SQLITE_ROW);
-        count += (size_t)sqlite3_column_int64(stmt, 0);
-        (void)sqlite3_finalize(stmt);
-    }
-    return count;
-}
-
 static void finish(void)
 {
     set_gate(true);
@@ -175,7 +153,6 @@ int contract_sqlite_main(int argc, char **argv, bool in_memory)
         .client = client,
         .turn = turn,
         .lose = lose,
-        .dead_count = dead_count,
         .finish = finish,
     };
 

@@ -19,6 +19,9 @@ static void prepare(void)
 
     mem = store_mem_new(&options);
     MUST(mem != NULL);
+    for (uint32_t i = 0; i < CONTRACT_DATABASE_COUNT; i++) {
+        store_mem_set_clock(mem, i, INT64_C(1700000000000000));
+    }
 }
 
 static struct store *client(void)
@@ -41,18 +44,6 @@ static void lose(struct store *store, const bool *done)
     MUST(*done);
 }
 
-static size_t dead_count(struct slice error_text, uint32_t attempt)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < store_mem_dead_count(mem); i++) {
-        const struct store_mem_dead *dead = store_mem_dead(mem, i);
-
-        count += slice_equal(dead->error_text, error_text) && dead->attempt == attempt;
-    }
-    return count;
-}
-
 static void finish(void)
 {
     store_mem_free(mem);
@@ -65,7 +56,6 @@ int main(int argc, char **argv)
         .client = client,
         .turn = turn,
         .lose = lose,
-        .dead_count = dead_count,
         .finish = finish,
     };
 

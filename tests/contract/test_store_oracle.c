@@ -47,6 +47,7 @@ struct oracle {
     bool touched[SHARD_COUNT][TASK_COUNT_MAX]; /* tasks that the batch names already */
     bool keyed[SHARD_COUNT][KEY_COUNT];        /* keys that it names already */
     int outcomes[32];                          /* how often each result was seen, by −code */
+    int redrives[32];                          /* the same for redrives */
 };
 
 static const char *const keys[KEY_COUNT] = {"a", "b", "c", "d", "\x01\xff", "f", "g", "h"};
@@ -100,6 +101,13 @@ static struct slice any_payload(struct oracle *o)
     return (struct slice){bytes, chance(o, 100) ? 1025 + below(o, 1975) : below(o, 40)};
 }
 
+static struct slice any_tags(struct oracle *o)
+{
+    static const char *const tags[] = {"", "a=b\n", "a=\xc3\xb6\nc=\n"};
+
+    return slice_of(tags[below(o, ARRAY_COUNT(tags))]);
+}
+
 static void give_key(struct oracle *o, struct store_op *op)
 {
     size_t key = below(o, KEY_COUNT);
@@ -112,6 +120,71 @@ static void give_key(struct oracle *o, struct store_op *op)
     if (chance(o, 400) && o->counters[op->shard] > 1) {
         op->key_replaces =
             make_id(o, op->shard, 1 + (int64_t)below(o, (uint64_t)o->counters[op->shard] - 1));
+    }
+}
+
+/* What a row is made of. */
+static void fill_row(struct oracle *o, struct store_op *op)
+{
+    op->task.queue = 1 + (uint32_t)below(o, 4);
+    op->task.due_ms = (wall_ms)below(o, 400000) - 1000;
+    op->task.created_ms = (wall_ms)below(o, 1000);
+    op->task.failures = (uint32_t)below(o, 3);
+    op->task.payload = any_payload(o);
+    if (chance(o, 300)) {
+        op->task.tags = any_tags(o);
+        op->task.expire_ms = (wall_ms)below(o, 3);
+    }
+    if (chance(o, 400)) {
+        op->task.queue = 1;
+        give_key(o, op);
+    }
+}
+
+/* Sometimes claim what an operation makes. */
+static void follow_with_claim(struct oracle *o, const struct store_op *maker, int64_t counter)
+{
+    struct store_op *claim;
+    int64_t epoch = maker->epoch;
+    bool can_raise = maker->kind == STORE_INSERT;
+    uint32_t attempt = maker->task.attempt;
+
+    if (!chance(o, 300) || o->op_count >= OP_COUNT_MAX) {
+        return;
+    }
+    claim = add_op(o, STORE_CLAIM, maker->shard, counter);
+    claim->epoch = epoch;
+    claim->expected_attempt = attempt + (chance(o, 100) ? 1 : 0);
+    claim->attempt = claim->expected_attempt + 1 + (uint32_t)below(o, 2);
+    claim->raise_attempt = can_raise && chance(o, 300);
+    claim->deadline_ms = (wall_ms)below(o, 5000);
+}
+
+/* Something with a dead letter, or with an id that has none. */
+static void add_letter(struct oracle *o, uint32_t shard)
+{
+    int64_t counter = 1 + (int64_t)below(o, (uint64_t)o->counters[shard]);
+    const struct ended_task *letter =
+        store_mem_dead_after(o->mem, shard, o->base[shard] + counter - 1);
+    struct store_op *op;
+    uint32_t attempt = 0;
+
+    if (letter != NULL && letter->task.id.seq - o->base[shard] <= o->counters[shard]) {
+        counter = letter->task.id.seq - o->base[shard];
+        attempt = letter->task.attempt;
+    }
+    if (o->touched[shard][counter]) {
+        return;
+    }
+    op = add_op(o, chance(o, 300) ? STORE_PURGE : STORE_REDRIVE, shard, counter);
+    if (chance(o, 50)) {
+        op->task.id.slot += 4;
+    }
+    op->expected_attempt = attempt + (chance(o, 120) ? 1 : 0);
+    op->task.attempt = op->expected_attempt;
+    if (op->kind == STORE_REDRIVE) {
+        fill_row(o, op);
+        follow_with_claim(o, op, counter);
     }
 }
 
@@ -131,25 +204,10 @@ static void add_insert(struct oracle *o, uint32_t shard)
         counter = o->touched[shard][old] ? counter : old;
     }
     op = add_op(o, STORE_INSERT, shard, counter);
-    op->task.queue = 1 + (uint32_t)below(o, 4);
-    op->task.due_ms = (wall_ms)below(o, 400000) - 1000;
-    op->task.created_ms = (wall_ms)below(o, 1000);
     op->task.attempt = (uint32_t)below(o, 3);
-    op->task.failures = (uint32_t)below(o, 3);
-    op->task.payload = any_payload(o);
-    if (chance(o, 400)) {
-        op->task.queue = 1;
-        give_key(o, op);
-    }
-    if (counter == o->counters[shard] && chance(o, 300) && o->op_count < OP_COUNT_MAX) {
-        struct store_op insert = *op;
-        struct store_op *claim = add_op(o, STORE_CLAIM, shard, counter);
-
-        claim->epoch = insert.epoch;
-        claim->expected_attempt = insert.task.attempt + (chance(o, 100) ? 1 : 0);
-        claim->attempt = claim->expected_attempt + 1 + (uint32_t)below(o, 2);
-        claim->raise_attempt = chance(o, 300);
-        claim->deadline_ms = (wall_ms)below(o, 5000);
+    fill_row(o, op);
+    if (counter == o->counters[shard]) {
+        follow_with_claim(o, op, counter);
     }
 }
 
@@ -181,7 +239,11 @@ static void add_other(struct oracle *o, uint32_t shard)
     op->task.unknowns = (uint32_t)below(o, 9);
     op->task.payload = any_payload(o);
     op->error_text = slice_of("because");
-    if (op->kind == STORE_DELETE && chance(o, 500)) {
+    if (op->kind == STORE_DELETE && chance(o, 400)) {
+        op->keep_until_ms = NOW_MS + (wall_ms)below(o, 200);
+        op->end = TASK_END_DONE + (enum task_end)below(o, 3);
+        op->response = slice_of(chance(o, 500) ? "answer" : "");
+    } else if (op->kind == STORE_DELETE && chance(o, 500)) {
         const struct task *row = store_mem_row(o->mem, shard, op->task.id);
 
         op->is_keyless = row == NULL || row->key.len == 0;
@@ -200,6 +262,8 @@ static void make_batch(struct oracle *o)
 
         if (chance(o, 400) || o->counters[shard] == 0) {
             add_insert(o, shard);
+        } else if (chance(o, 150)) {
+            add_letter(o, shard);
         } else {
             add_other(o, shard);
         }
@@ -294,6 +358,7 @@ static void compare_results(struct oracle *o)
                       err_name(a->result));
         }
         o->outcomes[-e->result]++;
+        o->redrives[-e->result] += e->kind == STORE_REDRIVE;
     }
 }
 
@@ -303,9 +368,9 @@ static void compare_results(struct oracle *o)
 struct found {
     struct buf text;
     struct claim claims[4096];
-    size_t claim_count;
     int64_t last_bucket; /* place of the last row */
     int64_t last_seq;
+    struct ended_task ended[TASK_COUNT_MAX];
     bool done;
 };
 
@@ -332,12 +397,57 @@ static void say_row(struct buf *text, const struct task *row)
 {
     (void)buf_printf(text,
                      "row %lld/%d queue %u attempt %u failures %u unknowns %u due %lld created "
-                     "%lld payload %u/%zu key %zu ",
+                     "%lld expires %lld payload %u/%zu key %zu ",
                      (long long)row->id.seq, row->id.slot, row->queue, row->attempt, row->failures,
                      row->unknowns, (long long)row->due_ms, (long long)row->created_ms,
-                     row->payload_len, row->payload.len, row->key.len);
+                     (long long)row->expire_ms, row->payload_len, row->payload.len, row->key.len);
     (void)buf_append(text, row->key.data, row->key.len);
+    (void)buf_printf(text, " tags %zu ", row->tags.len);
+    (void)buf_append(text, row->tags.data, row->tags.len);
     (void)buf_append_text(text, "\n");
+}
+
+static int compare_ended(const void *left, const void *right)
+{
+    const struct ended_task *a = left;
+    const struct ended_task *b = right;
+
+    if (a->task.id.seq != b->task.id.seq) {
+        return a->task.id.seq < b->task.id.seq ? -1 : 1;
+    }
+    return (int)a->end - (int)b->end;
+}
+
+/* Pages have an order, which must not be touched; what is read by id has none. */
+static void say_ended(struct found *found, const struct store_read *read)
+{
+    MUST_LE(read->ended_count, ARRAY_COUNT(found->ended));
+    if (read->ended_count > 0) {
+        memcpy(found->ended, read->ended, read->ended_count * sizeof(found->ended[0]));
+    }
+    if (read->id_count > 0) {
+        qsort(found->ended, read->ended_count, sizeof(found->ended[0]), compare_ended);
+    }
+    for (size_t i = 0; i < read->ended_count; i++) {
+        const struct ended_task *ended = &found->ended[i];
+
+        (void)buf_printf(&found->text, "end %d at %lld until %lld response %zu error %zu ",
+                         (int)ended->end, (long long)ended->ended_ms, (long long)ended->until_ms,
+                         ended->response.len, ended->error_text.len);
+        say_row(&found->text, &ended->task);
+    }
+}
+
+static void say_counts(struct found *found, const struct store_read *read)
+{
+    for (size_t i = 0; i < read->count_count; i++) {
+        const struct queue_count *count = &read->counts[i];
+
+        (void)buf_printf(&found->text, "queue %u: %llu, overdue %llu, dead %llu, first %lld\n",
+                         count->queue, (unsigned long long)count->pending,
+                         (unsigned long long)count->overdue, (unsigned long long)count->dead,
+                         (long long)count->first_due_ms);
+    }
 }
 
 static void on_read(struct store_read *read)
@@ -365,6 +475,8 @@ static void on_read(struct store_read *read)
                          (long long)claim->row.seq, (long long)claim->id.seq, claim->id.slot,
                          claim->attempt, (long long)claim->deadline_ms);
     }
+    say_ended(found, read);
+    say_counts(found, read);
     found->done = true;
 }
 
@@ -395,6 +507,34 @@ static void read_both(struct oracle *o, struct store_read read)
     }
 }
 
+/* What is left of the last tasks of a shard, in all the ways there are to ask. */
+static void compare_ended_tasks(struct oracle *o, struct store_read read)
+{
+    static struct task_id ids[SLICE_ROW_COUNT_MAX];
+    int64_t counter = o->counters[read.shard];
+
+    read.kind = STORE_READ_DEAD;
+    read.after_seq = o->base[read.shard] + (int64_t)below(o, (uint64_t)counter + 1);
+    read_both(o, read);
+    read.kind = STORE_READ_COUNTS;
+    read.now_ms = (wall_ms)below(o, 400000);
+    read.limit = COUNTED_ROW_COUNT_MAX;
+    read_both(o, read);
+    while (counter > 0 && read.id_count < ARRAY_COUNT(ids)) {
+        ids[read.id_count++] = make_id(o, read.shard, counter--);
+    }
+    if (read.id_count == 0) {
+        return;
+    }
+    read.ids = ids;
+    read.limit = 0;
+    read.kind = STORE_READ_DEAD;
+    read_both(o, read);
+    read.kind = STORE_READ_ENDED;
+    read.now_ms = NOW_MS + (wall_ms)below(o, 200);
+    read_both(o, read);
+}
+
 static void compare_shard(struct oracle *o, uint32_t shard)
 {
     static const uint32_t skip[] = {3, 1};
@@ -405,6 +545,7 @@ static void compare_shard(struct oracle *o, uint32_t shard)
         .to_bucket = (int64_t)below(o, 10),
         .limit = 1 + (uint32_t)below(o, SLICE_ROW_COUNT_MAX),
         .queue = 1,
+        .now_ms = NOW_MS + (wall_ms)below(o, 200),
     };
 
     read.kind = STORE_READ_SLICE;
@@ -421,6 +562,7 @@ static void compare_shard(struct oracle *o, uint32_t shard)
         read.now_ms = NOW_MS + (wall_ms)below(o, 200);
         read_both(o, read);
     }
+    compare_ended_tasks(o, read);
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -509,6 +651,7 @@ static void random_batches_do_the_same_to_both_stores(void)
                   o.outcomes[-ERR_INVALID]);
     MUST(o.outcomes[0] > 0 && o.outcomes[-ERR_NOT_FOUND] > 0 && o.outcomes[-ERR_EXISTS] > 0 &&
          o.outcomes[-ERR_FENCED] > 0 && o.outcomes[-ERR_INVALID] > 0);
+    MUST(o.redrives[0] > 0 && o.redrives[-ERR_NOT_FOUND] > 0 && o.redrives[-ERR_EXISTS] > 0);
     o.actual->close(o.actual, on_close, &done);
     settle(&o, &done);
     store_mem_free(o.mem);

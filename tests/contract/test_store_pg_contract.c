@@ -74,7 +74,8 @@ static void prepare(void)
                   " FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'foliot_data'"
                   "  AND tablename NOT IN ('cluster', 'migration', 'shard', 'namespace') LOOP"
                   " EXECUTE format('DELETE FROM foliot_data.%I', name); END LOOP; END $$;"
-                  " UPDATE foliot_data.shard SET epoch = 0");
+                  " UPDATE foliot_data.shard SET epoch = 0;"
+                  " UPDATE foliot_data.cluster SET queue_last = NULL");
         PQfinish(link);
     }
     MUST_OK(loop_open(&loop));
@@ -128,31 +129,6 @@ static void lose(struct store *store, const bool *done)
     PQfinish(link);
 }
 
-static size_t dead_count(struct slice error_text, uint32_t attempt)
-{
-    size_t count = 0;
-
-    for (uint32_t i = 0; i < CONTRACT_DATABASE_COUNT; i++) {
-        PGconn *link = PQconnectdb(conninfo(i));
-        char number[16];
-        const char *values[2] = {(const char *)error_text.data, number};
-        int lengths[2] = {(int)error_text.len, 0};
-        static const int formats[2] = {1, 0};
-        PGresult *result;
-
-        (void)snprintf(number, sizeof(number), "%u", attempt);
-        result = PQexecParams(link,
-                              "SELECT count(*) FROM foliot_data.dead"
-                              " WHERE error_text = $1::bytea AND attempt = $2::integer",
-                              2, NULL, values, lengths, formats, 0);
-        MUST_EQ(PQresultStatus(result), PGRES_TUPLES_OK);
-        count += strtoul(PQgetvalue(result, 0, 0), NULL, 10);
-        PQclear(result);
-        PQfinish(link);
-    }
-    return count;
-}
-
 static void finish(void)
 {
     loop_close(loop);
@@ -165,7 +141,6 @@ int main(int argc, char **argv)
         .client = client,
         .turn = turn,
         .lose = lose,
-        .dead_count = dead_count,
         .finish = finish,
     };
 

@@ -78,7 +78,7 @@ static void several_brokers_may_start_at_once(void)
         MUST(waitpid(children[i], &status, 0) == children[i]);
         MUST_EQ(status, 0);
     }
-    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 4);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 6);
     MUST_EQ(ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'foliot_data'"
                 " AND tablename LIKE 'task_%'"),
             32);
@@ -176,16 +176,43 @@ static void server_that_is_not_there_is_unavailable(void)
     MUST(errmsg[0] != '\0');
 }
 
+static void people_find_results_and_queues(void)
+{
+    fixture_open(&fixture, "migrate");
+    MUST_OK(migrate_as("one", 4));
+    run("INSERT INTO foliot_data.ended VALUES"
+        " (7, 0, 0, 1700000000123, 9223372036854775, NULL, 2, 7, 3, 2, 1, 2, 3, 'k', 'a=b\n', "
+        "'x')");
+    run("INSERT INTO foliot_data.ended VALUES"
+        " (8, 0, 0, 0, 1, NULL, 2, 7, 3, 2, 1, 2, 1, NULL, NULL, NULL)");
+    MUST_EQ(ask("SELECT count(*) FROM foliot.ended WHERE id = '002-0000000000000007'"
+                " AND how = 'expired' AND ended = '2023-11-14 22:13:20.123+00' AND tags = 'a=b'"),
+            1);
+    MUST_EQ(ask("SELECT count(*) FROM foliot.ended"), 1); // the other is past its time
+    run("INSERT INTO foliot_data.namespace VALUES ('n')");
+    run("INSERT INTO foliot_data.queue VALUES (1, 1, 'n', 'mail', 'grpc://h:1/s/m', 1, false, 5,"
+        " 10000, 1, 1, 1, 1, 1, 1, 1, 1, true, 1700000000123, false, 60000, 0)");
+    MUST_EQ(ask("SELECT count(*) FROM foliot.queue WHERE name = 'mail' AND NOT paused"
+                " AND result_memory = '1 minute' AND expire_after IS NULL"),
+            1);
+    fixture_close(&fixture);
+}
+
 static void people_find_tasks_and_dead_letters(void)
 {
     fixture_open(&fixture, "migrate");
     MUST_OK(migrate_as("one", 4));
     run("INSERT INTO foliot_data.task_0002"
         " VALUES (5, 1700000000123, 0, 7, 0, 0, 0, 2, '\\x00ff', '\\x6b')");
+    run("UPDATE foliot_data.task_0002 SET tags = 'colour=red\nsize=9\n',"
+        " expire_ms = 1800000000000");
     run("INSERT INTO foliot_data.dead VALUES"
         " (6, 0, 0, 0, 2, 7, 1, 1, 0, 2, '\\x00', NULL, '\\x6e006f')");
     MUST_EQ(ask("SELECT count(*) FROM foliot.pending WHERE id = '002-0000000000000005'"
                 " AND shard = 2 AND due = '2023-11-14 22:13:20.123+00' AND key = 'k'"),
+            1);
+    MUST_EQ(ask("SELECT count(*) FROM foliot.pending WHERE tags = 'colour=red, size=9'"
+                " AND expires = '2027-01-15 08:00:00+00'"),
             1);
     MUST_EQ(ask("SELECT count(*) FROM foliot.dead WHERE id = '002-0000000000000006'"
                 " AND error = 'n\\000o'"),
@@ -205,6 +232,7 @@ int main(int argc, char **argv)
         MUST_CASE(waiting_has_an_end),
         MUST_CASE(server_that_is_not_there_is_unavailable),
         MUST_CASE(people_find_tasks_and_dead_letters),
+        MUST_CASE(people_find_results_and_queues),
     };
 
     fixture_need_servers(argv);

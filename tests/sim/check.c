@@ -380,6 +380,8 @@ static void commit_op(struct check *check, const struct store_op *op)
         commit_dead(check, task, op);
         break;
     case STORE_INSERT:
+    case STORE_REDRIVE:
+    case STORE_PURGE:
         break;
     }
 }

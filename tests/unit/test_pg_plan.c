@@ -39,10 +39,11 @@ Test(pg_plan, every_operation_is_in_one_group_of_its_kind_table_and_epoch)
 
     prng_init(&prng, 7);
     for (int i = 0; i < 1000; i++) {
-        ops[i] = make_op((enum store_op_kind)prng_between(&prng, STORE_INSERT, STORE_DEAD),
+        ops[i] = make_op((enum store_op_kind)prng_between(&prng, STORE_INSERT, STORE_PURGE),
                          (uint32_t)prng_below(&prng, 5), 1000 - i);
         ops[i].epoch = prng_between(&prng, 1, 2);
         ops[i].set_payload = prng_chance(&prng, 500);
+        ops[i].keep_until_ms = prng_chance(&prng, 500);
         ops[i].raise_attempt = prng_chance(&prng, 500);
     }
     make_plan(1000);
@@ -99,6 +100,37 @@ Test(pg_plan, only_what_the_fence_cannot_say_needs_a_look)
     ops[2].raise_attempt = true;
     make_plan(3);
     cr_assert(plan.needs_look, "the row changes");
+}
+
+Test(pg_plan, a_redrive_needs_a_look_and_a_claim_behind_it_no_statement)
+{
+    ops[0] = make_op(STORE_CLAIM, 0, 1);
+    ops[1] = make_op(STORE_REDRIVE, 0, 1);
+    make_plan(2);
+    cr_assert(plan.needs_look, "there may be no letter");
+    cr_assert_eq(plan.slot_count, 1);
+    cr_assert_eq(plan.slots[0].stmt, PG_STMT_REDRIVE);
+    cr_assert_eq(plan.insert_of[0], 1);
+}
+
+Test(pg_plan, tags_cost_no_second_statement)
+{
+    ops[0] = make_op(STORE_INSERT, 0, 1);
+    ops[1] = make_op(STORE_INSERT, 0, 2);
+    ops[2] = make_op(STORE_INSERT, 0, 3);
+    ops[2].task.key = slice_of("k");
+    make_plan(3);
+    cr_assert_eq(plan.slots[0].stmt, PG_STMT_INSERT);
+    cr_assert_eq(plan.slots[1].stmt, PG_STMT_INSERT);
+    ops[1].task.expire_ms = 1;
+    make_plan(3);
+    cr_assert_eq(plan.slots[0].stmt, PG_STMT_INSERT_TAGGED);
+    cr_assert_eq(plan.slots[1].stmt, PG_STMT_INSERT_TAGGED);
+    cr_assert_eq(plan.slots[2].stmt, PG_STMT_INSERT_KEYED);
+    ops[1].task.expire_ms = 0;
+    ops[1].task.tags = slice_of("a=b\n");
+    make_plan(3);
+    cr_assert_eq(plan.slots[0].stmt, PG_STMT_INSERT_TAGGED);
 }
 
 Test(pg_plan, inserts_come_before_what_ends_or_claims)
