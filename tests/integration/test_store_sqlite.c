@@ -393,6 +393,20 @@ static void file_that_may_not_be_written_is_refused(void)
     end_case();
 }
 
+static void disk_that_is_full_or_read_only_at_the_start_is_one_line(void)
+{
+    begin_case();
+    sqlite_fault_set(SQLITE_FAULT_FULL);
+    must_refuse(path, ERR_IO, "the disk is full");
+    sqlite_fault_set(SQLITE_FAULT_NONE);
+    open_store(path); // What was begun does not stand in the way.
+    MUST_OK(bump(1));
+    close_store();
+    sqlite_fault_set(SQLITE_FAULT_READ_ONLY);
+    must_refuse(path, ERR_DENIED, "is read-only");
+    end_case();
+}
+
 static void schema_of_another_build_is_refused(void)
 {
     begin_case();
@@ -431,6 +445,7 @@ int main(int argc, char **argv)
         MUST_CASE(file_in_use_is_refused),
         MUST_CASE(foreign_files_are_left_alone),
         MUST_CASE(file_that_may_not_be_written_is_refused),
+        MUST_CASE(disk_that_is_full_or_read_only_at_the_start_is_one_line),
         MUST_CASE(schema_of_another_build_is_refused),
         MUST_CASE(half_made_database_is_completed),
     };
