@@ -72,9 +72,9 @@ enum coord_shard_state {
 struct coord_events {
     /* The session changed. COORD_LOST comes before any COORD_NEW that follows it. */
     void (*on_session)(void *ctx, enum coord_session session);
-    /* The whole member list, after each change and once a minute; borrowed for the call. One entry
-     * per name: of two znodes of one name (a restart that came sooner than the old session's
-     * expiry) the younger one is told. Sorted by name. */
+    /* The whole member list, after each change and once a minute; borrowed for the call. At most
+     * MEMBER_COUNT_MAX, one entry per name: of two znodes of one name (a restart that came sooner
+     * than the old session's expiry) the younger one is told. Sorted by name. */
     void (*on_members)(void *ctx, const struct member *members, size_t count);
     /* The owner znode of a shard that we failed to acquire (ERR_EXISTS) is gone: try again. */
     void (*on_shard_free)(void *ctx, uint32_t shard);

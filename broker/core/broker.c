@@ -86,8 +86,9 @@ int broker_new(const struct broker_env *env, const struct broker_options *option
     init_lists(broker);
     broker->queues = mem_new(QUEUE_COUNT_MAX, sizeof(*broker->queues));
     broker->shards = mem_new(options->cluster.shard_count, sizeof(*broker->shards));
+    broker->members = mem_new(MEMBER_COUNT_MAX, sizeof(*broker->members));
     if (init_databases(broker) != 0 || recent_init(broker) != 0 || broker->queues == NULL ||
-        broker->shards == NULL) {
+        broker->shards == NULL || broker->members == NULL) {
         broker_free(broker);
         return ERR_NO_MEMORY;
     }

@@ -145,17 +145,11 @@ static void apply_placement(struct broker *broker, bool only_gain)
 void broker_on_members(struct broker *broker, const struct now *now, const struct member *members,
                        size_t count)
 {
-    struct member *copy = mem_new(count, sizeof(*copy));
-
+    REQUIRE(count <= MEMBER_COUNT_MAX);
     broker_set_now(broker, now);
-    if (copy == NULL) {
-        return; // The list comes again within a minute.
-    }
     if (count > 0) {
-        memcpy(copy, members, count * sizeof(*copy));
+        memcpy(broker->members, members, count * sizeof(*members));
     }
-    mem_free(broker->members);
-    broker->members = copy;
     broker->member_count = count;
     broker->placement_at = now->boot + MEMBERS_QUIET_US;
     apply_placement(broker, true);

@@ -348,7 +348,7 @@ struct broker {
     uint32_t recent_next;
     span_ms window_ms; /* now, after memory has had its say */
     /* membership.c */
-    struct member *members;
+    struct member *members; /* room for MEMBER_COUNT_MAX: a list is never lost for want of memory */
     size_t member_count;
     struct member self;      /* what we would publish now */
     struct member published; /* what is being, or has been, published */

@@ -55,6 +55,32 @@ Test(broker, of_two_members_with_one_name_the_younger_counts)
     rig_close(&rig);
 }
 
+static bool refuse(size_t size, void *ctx)
+{
+    (void)size;
+    (void)ctx;
+    return false;
+}
+
+Test(broker, a_member_list_that_comes_without_memory_is_acted_on_soon)
+{
+    static struct rig rig;
+    struct member members[2];
+
+    rig_open(&rig);
+    cr_assert_eq(owned(&rig), SHARDS);
+    members[0] = rig.self;
+    members[1] = rig.self;
+    memcpy(members[1].name, "two", 4);
+    memcpy(members[1].instance, "0000000000000002", 17);
+    mem_set_hook(refuse, NULL);
+    broker_on_members(rig.broker, &rig.now, members, 2);
+    mem_set_hook(NULL, NULL);
+    rig_pass(&rig, 1000);
+    cr_assert_eq(owned(&rig), SHARDS / 2);
+    rig_close(&rig);
+}
+
 Test(broker, fires_at_its_millisecond_never_early_and_once)
 {
     static struct rig rig;
