@@ -19,6 +19,9 @@
 /* An outcome is reported this long before the claim's deadline at the latest. */
 #define OVER_BY_MARGIN_US (50 * US_PER_MS)
 
+/* How often a queue whose attempts fail is told. */
+#define LOOK_MS 60000
+
 /* Where the attempts of one queue go. Kept while it is in the map or an attempt uses it. */
 struct queue_route {
     uint32_t queue; /* its number */
@@ -29,6 +32,7 @@ struct queue_route {
     char name[NAME_BYTES_MAX + 1];
     char target[TARGET_BYTES_MAX + 1];
     struct target_address address; /* borrows from target */
+    struct failure_note failing;
 };
 
 struct edge_outbound {
@@ -37,6 +41,9 @@ struct edge_outbound {
     struct target_pool *pool;
     struct map routes;   /* struct queue_route by number of the queue */
     struct list refused; /* struct flight: ended before they left, to be reported */
+    struct failure_notes failing;
+    struct loop_timer look;
+    bool is_looking; /* `look` runs: `failing` has something to look for */
     struct loop_task report;
     struct outbound_stats stats;
     outbound_cb cb;
@@ -54,10 +61,11 @@ struct flight {
 
 /* ---- routes ---- */
 
-static void release_route(struct queue_route *route)
+static void release_route(struct edge_outbound *o, struct queue_route *route)
 {
     REQUIRE(route->uses > 0);
     if (--route->uses == 0) {
+        failure_drop(&o->failing, &route->failing);
         mem_free(route);
     }
 }
@@ -65,7 +73,7 @@ static void release_route(struct queue_route *route)
 static void forget_route(struct edge_outbound *o, struct queue_route *route)
 {
     (void)map_del(&o->routes, route->queue);
-    release_route(route);
+    release_route(o, route);
 }
 
 bool outbound_allows(const struct config_list *allow, const char *target)
@@ -102,6 +110,7 @@ static struct queue_route *new_route(struct edge_outbound *o, const struct queue
         route->is_allowed = false;
     }
     route->uses = 1;
+    failure_init(&route->failing);
     if (map_put(&o->routes, route->queue, route) != 0) {
         mem_free(route);
         return NULL;
@@ -161,6 +170,44 @@ static span_ms retry_wait(const struct flight *flight, const struct target_resul
     return time_max(time_sub(result->retry_at_ms, ms_floor(bounds.lower_us)), 0);
 }
 
+/* Why an attempt failed, as far as it may stand in a log: no words of the target. */
+static struct slice cause_of(const struct target_result *result)
+{
+    if (!result->is_told) {
+        return result->error_text;
+    }
+    return slice_of(result->status != NULL ? result->status : "the target says so");
+}
+
+static void note_end(struct flight *flight, const struct target_result *result)
+{
+    struct edge_outbound *o = flight->outbound;
+
+    failure_add(&o->failing, &flight->route->failing, flight->attempt->outcome, cause_of(result));
+    if (!list_is_empty(&flight->route->failing.link) && !o->is_looking) {
+        o->is_looking = true;
+        loop_timer_start_in(&o->look, LOOK_MS);
+    }
+}
+
+static void on_look(struct loop_timer *timer, void *ctx)
+{
+    struct edge_outbound *o = ctx;
+
+    o->is_looking = failure_look(&o->failing);
+    if (o->is_looking) {
+        loop_timer_start_in(timer, LOOK_MS);
+    }
+}
+
+static void on_failing(void *ctx, struct failure_note *note)
+{
+    struct edge_outbound *o = ctx;
+    struct queue_route *route = CONTAINER_OF(note, struct queue_route, failing);
+
+    o->options.on_failing(o->options.ctx, route->name, route->target, note);
+}
+
 static void end_flight(struct flight *flight, const struct target_result *result)
 {
     struct edge_outbound *o = flight->outbound;
@@ -172,7 +219,8 @@ static void end_flight(struct flight *flight, const struct target_result *result
     attempt->outbound_ctx = NULL;
     o->stats.outcomes[attempt->outcome]++;
     if (flight->route != NULL) {
-        release_route(flight->route);
+        note_end(flight, result);
+        release_route(o, flight->route);
     }
     mem_free(flight);
     o->options.on_outcome(o->options.ctx, attempt);
@@ -296,7 +344,7 @@ static int start(struct outbound *interface, struct attempt *attempt)
     attempt->outbound_ctx = flight;
     if (start_flight(flight) != 0) {
         if (flight->route != NULL) {
-            release_route(flight->route);
+            release_route(o, flight->route);
         }
         attempt->outbound_ctx = NULL;
         mem_free(flight);
@@ -329,6 +377,8 @@ int outbound_open(const struct outbound_options *options, struct edge_outbound *
     map_init(&o->routes, QUEUE_COUNT_MAX);
     list_init(&o->refused);
     loop_task_init(&o->report, on_report, o);
+    failure_notes_init(&o->failing, on_failing, o);
+    loop_timer_init(&o->look, options->loop, on_look, o);
     err = target_pool_open(&options->pool, &o->pool);
     if (err != 0) {
         map_fini(&o->routes);
@@ -360,8 +410,9 @@ static void on_pool_closed(void *ctx)
 
     on_report(o);
     loop_unpost(&o->report);
+    loop_timer_stop(&o->look);
     while ((route = map_next(&o->routes, &iter)) != NULL) {
-        release_route(route);
+        release_route(o, route);
     }
     map_fini(&o->routes);
     mem_free(o);

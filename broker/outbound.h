@@ -8,6 +8,7 @@
 
 #include "broker/config.h"
 #include "broker/core/env.h"
+#include "broker/failure_note.h"
 #include "broker/target/target_pool.h"
 
 struct loop;
@@ -24,6 +25,9 @@ struct outbound_options {
     struct clock_bounds (*bounds_at)(void *ctx, uint32_t database, boot_us at_us);
     /* An attempt has ended; never called inside start. */
     void (*on_outcome)(void *ctx, struct attempt *attempt);
+    /* Attempts of a queue fail: the first one at once, then once a minute how many have since. */
+    void (*on_failing)(void *ctx, const char *queue, const char *target,
+                       const struct failure_note *note);
     /* The shard of an attempt that has ended is another broker's: as outbound.report. */
     void (*on_report)(void *ctx, const struct report *report);
     void *ctx;

@@ -124,6 +124,7 @@ static int open_outbound(struct server *server)
         .queue_find = on_queue_find,
         .bounds_at = server_bounds_at,
         .on_outcome = on_outcome,
+        .on_failing = server_on_failing,
         .on_report = on_report,
         .ctx = server,
     };

@@ -111,12 +111,27 @@ void server_on_health(void *ctx, uint32_t database, bool writable)
                log_text("database", db->name));
 }
 
-void server_on_store_log(void *ctx, uint32_t database, const char *line)
+void server_on_store_log(void *ctx, uint32_t database, enum log_level level, const char *line)
 {
     struct server *server = ctx;
 
-    SERVER_LOG(server, LOG_LEVEL_INFO, "store",
-               log_text("database", server->databases[database].name), log_text("note", line));
+    SERVER_LOG(server, level, "store", log_text("database", server->databases[database].name),
+               log_text("note", line));
+}
+
+/* ---- targets ---- */
+
+void server_on_failing(void *ctx, const char *queue, const char *target,
+                       const struct failure_note *note)
+{
+    struct server *server = ctx;
+
+    SERVER_LOG(server, LOG_LEVEL_WARN, "attempts fail", log_text("queue", queue),
+               log_text("target", target), log_uint("to_retry", note->counts[OUTCOME_RETRY]),
+               log_uint("dead", note->counts[OUTCOME_DEAD]),
+               log_uint("unknown", note->counts[OUTCOME_UNKNOWN]),
+               log_uint("not_started", note->counts[OUTCOME_NOT_STARTED]),
+               log_text("cause", note->cause));
 }
 
 /* ---- coordinator ---- */
@@ -198,5 +213,5 @@ void server_on_note(void *ctx, const char *line)
 {
     struct server *server = ctx;
 
-    SERVER_LOG(server, LOG_LEVEL_INFO, "coordinator", log_text("note", line));
+    SERVER_LOG(server, LOG_LEVEL_WARN, "coordinator", log_text("note", line));
 }

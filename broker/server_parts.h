@@ -171,7 +171,9 @@ void server_free(struct server *server);
 void server_on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us);
 void server_on_health(void *ctx, uint32_t database, bool writable);
-void server_on_store_log(void *ctx, uint32_t database, const char *line);
+void server_on_store_log(void *ctx, uint32_t database, enum log_level level, const char *line);
+void server_on_failing(void *ctx, const char *queue, const char *target,
+                       const struct failure_note *note);
 
 /* What happens inside the core, to the log. Shape of core_event_fn; ctx is the server. */
 void server_on_core_event(void *ctx, const struct core_event *event);

@@ -100,8 +100,9 @@ static struct store_pg *store_of(struct store *store)
 
 /* --- reports ---------------------------------------------------------------------------------- */
 
-PRINTF_LIKE(2, 3)
-static void report(const struct pg_database *database, const char *format, ...)
+PRINTF_LIKE(3, 4)
+static void report(const struct pg_database *database, enum log_level level, const char *format,
+                   ...)
 {
     const struct store_pg_events *events = &database->store->options.events;
     char line[512];
@@ -116,7 +117,7 @@ static void report(const struct pg_database *database, const char *format, ...)
     (void)vsnprintf(line + len, sizeof(line) - (size_t)len, format, args);
     va_end(args);
     line[strcspn(line, "\n")] = '\0';
-    events->on_log(events->ctx, database->index, line);
+    events->on_log(events->ctx, database->index, level, line);
 }
 
 static void set_writable(struct pg_database *database, bool is_writable)
@@ -227,7 +228,7 @@ static void on_poll(void *ctx, int result)
 
 static void on_error(void *ctx, const char *message)
 {
-    report(ctx, "%s", message);
+    report(ctx, LOG_LEVEL_WARN, "%s", message);
 }
 
 static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hello)
@@ -237,8 +238,8 @@ static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hel
     bool is_known = database->system_id != 0;
 
     database->stats.connections_made++;
-    report(database, "connected as %s, system %" PRIu64 ", timeline %" PRIu32, conn->options.name,
-           hello->system_id, hello->timeline);
+    report(database, LOG_LEVEL_INFO, "connected as %s, system %" PRIu64 ", timeline %" PRIu32,
+           conn->options.name, hello->system_id, hello->timeline);
     if (database->system_id != hello->system_id || database->timeline != hello->timeline) {
         database->system_id = hello->system_id;
         database->timeline = hello->timeline;
@@ -257,7 +258,7 @@ static void on_lost(void *ctx, struct pg_conn *conn, const char *reason)
     struct pg_database *database = ctx;
 
     database->stats.connections_lost++;
-    report(database, "connection %s lost: %s", conn->options.name, reason);
+    report(database, LOG_LEVEL_WARN, "connection %s lost: %s", conn->options.name, reason);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */

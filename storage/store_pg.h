@@ -8,6 +8,7 @@
 #ifndef FOLIOT_STORAGE_STORE_PG_H
 #define FOLIOT_STORAGE_STORE_PG_H
 
+#include "lib/base/log.h"
 #include "storage/store.h"
 
 struct loop;
@@ -40,7 +41,7 @@ struct store_pg_events {
      */
     void (*on_changed)(void *ctx, uint32_t database, uint64_t system_id, uint32_t timeline);
     /* Something for the log: connected, lost, refused; one line, borrowed for the call. */
-    void (*on_log)(void *ctx, uint32_t database, const char *line);
+    void (*on_log)(void *ctx, uint32_t database, enum log_level level, const char *line);
     void *ctx;
 };
 

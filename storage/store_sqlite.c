@@ -181,7 +181,7 @@ static void note_write(struct sqlite_client *client, const struct sqlite_job *jo
     bool is_refused = job->result == ERR_UNAVAILABLE || job->result == ERR_OUTCOME_UNKNOWN;
 
     if (is_refused && client->places[job->database].is_writable && client->events.on_log != NULL) {
-        client->events.on_log(client->events.ctx, job->database, job->why);
+        client->events.on_log(client->events.ctx, job->database, LOG_LEVEL_WARN, job->why);
     }
     tell_health(client, job->database, !is_refused);
     if (is_refused) {

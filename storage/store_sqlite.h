@@ -11,6 +11,7 @@
 #ifndef FOLIOT_STORAGE_STORE_SQLITE_H
 #define FOLIOT_STORAGE_STORE_SQLITE_H
 
+#include "lib/base/log.h"
 #include "storage/store.h"
 
 struct loop;
@@ -63,7 +64,7 @@ struct store_sqlite_events {
      * open. While it refuses, it is tried twice a second. */
     void (*on_health)(void *ctx, uint32_t database, bool writable);
     /* Why a request failed, one line, borrowed for the call. */
-    void (*on_log)(void *ctx, uint32_t database, const char *line);
+    void (*on_log)(void *ctx, uint32_t database, enum log_level level, const char *line);
     void *ctx;
 };
 

@@ -74,6 +74,7 @@ static void result_of_delivery(const struct delivery_result *from, struct target
         break;
     }
     to->error_text = from->error;
+    to->is_told = true;
     if (to->verdict == TARGET_RETRY && from->wait.kind == WHEN_DELAY) {
         to->retry_after_ms = time_clamp(from->wait.delay_ms, 0, RETRY_AFTER_MS_MAX);
     } else if (to->verdict == TARGET_RETRY && from->wait.kind == WHEN_DUE) {

@@ -33,6 +33,8 @@ struct target_result {
     span_ms retry_after_ms;  /* RETRY: not before this long from now; 0 if nothing was said */
     wall_ms retry_at_ms;     /* RETRY: not before this moment; 0 if nothing was said */
     struct slice error_text; /* RETRY, DEAD, UNKNOWN: why, for people; borrowed for the callback */
+    const char *status;      /* name of the status of the call; NULL if the call itself was well */
+    bool is_told;            /* error_text has words of the target: not for the log */
 };
 
 struct target_call;

@@ -79,6 +79,8 @@ void verdict_of_reply(const struct rpc_reply *reply, const struct call_history *
     fault_decode(&fault, reply->status, reply->message, reply->details);
     (void)snprintf(text, text_size, "%s: %s", status_name(reply->status), fault.message);
     out->error_text = slice_of(text);
+    out->status = status_name(reply->status);
+    out->is_told = reply->from_peer;
     if (!reply->was_sent && (history->was_withdrawn || history->was_waiting)) {
         out->verdict = TARGET_NOT_STARTED;
     } else if (reply->unprocessed) {

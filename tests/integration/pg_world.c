@@ -38,11 +38,12 @@ static void on_changed(void *ctx, uint32_t database, uint64_t system_id, uint32_
     ((struct world *)ctx)->changes++;
 }
 
-static void on_log(void *ctx, uint32_t database, const char *line)
+static void on_log(void *ctx, uint32_t database, enum log_level level, const char *line)
 {
     struct world *world = ctx;
 
     (void)database;
+    (void)level;
     (void)snprintf(world->last_log, sizeof(world->last_log), "%s", line);
 }
 

@@ -59,10 +59,11 @@ static void on_health(void *ctx, uint32_t database, bool is_writable)
     health_count[is_writable]++;
 }
 
-static void on_log(void *ctx, uint32_t database, const char *line)
+static void on_log(void *ctx, uint32_t database, enum log_level level, const char *line)
 {
     (void)ctx;
     (void)database;
+    (void)level;
     (void)snprintf(log_line, sizeof(log_line), "%s", line);
 }
 
