@@ -3,7 +3,7 @@ SEEDS ?= 200
 DEMO_SECONDS ?= 20
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster test unit asan tsan sim bench fuzz memcheck lint analyze fmt check
+.PHONY: all build release run demo-cluster test interop unit asan tsan sim bench fuzz memcheck lint analyze fmt check
 .PHONY: check-long clean
 
 all build:
@@ -22,6 +22,11 @@ demo-cluster: release
 
 test: build
 	tools/run-tests build/dev -L '$(LABELS)'
+
+# Other people's clients, servers and tools against ours.
+interop: build
+	tools/npm tests/interop
+	tools/run-tests build/dev -L interop
 
 unit: build
 	tools/run-tests build/dev -L unit
