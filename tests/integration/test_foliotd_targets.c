@@ -149,8 +149,8 @@ static void bad_targets_make_no_other_queue_late(void)
     // Figures are about a second old.
     WORLD_UNTIL(&scene.world, daemon_metric(&scene.a, "foliot_targets_unreachable") >= 1, 10000);
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        (void)snprintf(target, sizeof(target), "\"attempts fail\" queue=%s", bad[i]);
-        WORLD_UNTIL(&scene.world, daemon_count_logged(&scene.a, target) == 1, 10000);
+        (void)snprintf(target, sizeof(target), "\"queue\":\"%s\",\"target\":", bad[i]);
+        WORLD_UNTIL(&scene.world, daemon_count_logged(&scene.a, target) == 1, 20000);
     }
     (void)close(fd);
     close_scene(&scene);
