@@ -57,8 +57,10 @@ def uninterrupted():
 
 
 def tied(command, name="KILL"):
-    """The command, to be sent SIG`name` when we end, however we end."""
-    return ["setpriv", "--pdeathsig", name, "--", *map(str, command)]
+    """The command, to be sent SIG`name` when we end, however we end. If we have ended before it could
+    ask for that, it does not start: nobody would tell it."""
+    return ["setpriv", "--pdeathsig", name, "--", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"',
+            str(os.getpid()), *map(str, command)]
 
 
 def processes():
