@@ -3,7 +3,7 @@ SEEDS ?= 200
 DEMO_SECONDS ?= 20
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster test interop unit asan tsan sim bench fuzz memcheck lint analyze fmt check
+.PHONY: all build release run demo-cluster test interop examples unit asan tsan sim bench fuzz memcheck lint analyze fmt check
 .PHONY: check-long clean
 
 all build:
@@ -27,6 +27,11 @@ test: build
 interop: build
 	tools/npm tests/interop
 	tools/run-tests build/dev -L interop
+
+# Every program of docs/examples, as a reader would run it.
+examples: build
+	tools/npm tests/interop
+	tools/run-tests build/dev -R 'test_examples|test_libfoliot'
 
 unit: build
 	tools/run-tests build/dev -L unit

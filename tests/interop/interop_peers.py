@@ -3,6 +3,7 @@
 """Foreign clients use every method of the API, and see the same; a foreign server is the target of
 both kinds. A method that nobody uses here fails the test. Ends with "N passed, N failed"."""
 import base64
+import re
 import subprocess
 import sys
 import tempfile
@@ -186,6 +187,14 @@ def every_client_uses_every_method():
                 raise AssertionError(f"{client.name} {step.__name__}: {error}") from error
         missing = set(METHODS) - walk.used
         assert not missing, f"nobody uses {sorted(missing)}: add them to WALKS"
+
+
+@case
+def the_protocol_page_says_what_is_not_served_yet():
+    page = (callers.SOURCE / "docs/PROTOCOL.md").read_text()
+    told = page.partition("### Not served yet")[2].partition("\n## ")[0]
+    assert set(re.findall(r"\w+Service/\w+", told)) == {
+        path.removeprefix("/foliot.v1.") for path in NOT_YET}, told
 
 
 @case

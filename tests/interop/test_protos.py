@@ -120,6 +120,56 @@ def enums_begin_with_unspecified_and_values_with_the_enum():
             assert all(value.name.startswith(prefix) for value in enum.value), enum
 
 
+# ---- the pages say what there is ----
+
+DOCS = PROTO.parent / "docs"
+# The words that are given as the reason of a fault.
+REASON = re.compile(r'(?:fault_set|refuse\w*|complain\w*)\s*\([^;"]*"([A-Z]+(?:_[A-Z]+)+)"|'
+                    r'#define REASON_\w+\s+"(\w+)"')
+# Of answers that brokers cannot read, in the command and in libfoliot.
+NOT_ON_THE_WIRE = {"REPLY_INVALID"}
+
+
+@case
+def the_protocol_page_names_every_method():
+    page = (DOCS / "PROTOCOL.md").read_text()
+    for file in files(image()):
+        if file.package != "foliot.v1":
+            continue
+        for service in file.service:
+            if not service.name.endswith("Service"):
+                continue  # What users implement: docs/TARGETS.md.
+            section = page.split(f"### {service.name}\n")[1].split("\n##")[0]
+            for method in service.method:
+                assert re.search(rf"^\|[^|]*\b{method.name}\b", section, re.M), (
+                    f"docs/PROTOCOL.md: {service.name} has no row for {method.name}")
+
+
+@case
+def every_reason_is_explained():
+    pages = "".join((PROTO.parent / name).read_text() for name in (
+        "docs/ERRORS.md", "proto/README.md", "docs/TARGETS.md"))
+    count = 0
+    for folder in ("broker", "proto"):
+        for path in sorted((PROTO.parent / folder).rglob("*.[ch]")):
+            for one, other in REASON.findall(path.read_text()):
+                reason = one or other
+                count += 1
+                assert reason in pages or reason in NOT_ON_THE_WIRE, f"{path}: {reason}"
+    assert count > 40, count
+
+
+@case
+def the_protocol_page_names_tests_that_exist():
+    page = (DOCS / "PROTOCOL.md").read_text()
+    rows = [row for row in page.splitlines() if row.startswith("| ") and not row.startswith("|--")]
+    names = {name for row in rows for name in re.findall(r"`((?:test|interop|race|chaos)\w*)", row.split("|")[-2])}
+    known = "".join(path.read_text() for path in (PROTO.parent / "tests").rglob("CMakeLists.txt"))
+    assert len(names) > 8, names
+    for name in names:
+        assert re.search(rf"NAME {name}", known), f"docs/PROTOCOL.md names {name}"
+
+
 def write_release():
     RELEASED.write_bytes(image())
     print(f"{RELEASED}: {len(files(RELEASED.read_bytes()))} files")
