@@ -16,7 +16,7 @@
 
 /* Options and operands of one command line; more are refused. */
 #define ARGS_ITEM_COUNT_MAX    128
-#define ARGS_OPERAND_COUNT_MAX 8
+#define ARGS_OPERAND_COUNT_MAX 512
 #define ARGS_GROUP_COUNT_MAX   8
 
 /* A row of an option table. */

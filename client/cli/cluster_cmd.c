@@ -56,11 +56,7 @@ static void write_broker(struct json *json, const struct broker_view *broker)
     json_text(json, "version", broker->version);
     json_time(json, "startTime", broker->started_ms);
     json_int(json, "shardCount", broker->shard_count);
-    json_open(json, "cannot", '[');
-    for (size_t j = 0; j < broker->cannot_count; j++) {
-        json_text(json, NULL, broker->cannot[j]);
-    }
-    json_close(json, ']');
+    json_texts(json, "cannot", broker->cannot, broker->cannot_count);
     json_int64(json, "configVersion", broker->config_version);
     json_close(json, '}');
 }

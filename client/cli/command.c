@@ -54,6 +54,7 @@ static const struct {
 } NOUNS[] = {
     {"task", "one thing to do at one due time"},
     {"queue", "named classes of tasks, with their policy and target"},
+    {"dead", "dead letters: tasks that were given up"},
     {"cluster", "brokers, and who owns what"},
     {"context", "addresses and other settings of this command, under names"},
     {"receive", "a sample receiver"},
@@ -67,10 +68,18 @@ static const struct {
     const struct command *commands;
     const size_t *count;
 } TABLES[] = {
-    {DEV_COMMANDS, &DEV_COMMAND_COUNT},         {TASK_COMMANDS, &TASK_COMMAND_COUNT},
-    {QUEUE_COMMANDS, &QUEUE_COMMAND_COUNT},     {CLUSTER_COMMANDS, &CLUSTER_COMMAND_COUNT},
-    {CONTEXT_COMMANDS, &CONTEXT_COMMAND_COUNT}, {RECEIVE_COMMANDS, &RECEIVE_COMMAND_COUNT},
-    {BENCH_COMMANDS, &BENCH_COMMAND_COUNT},     {OTHER_COMMANDS, &OTHER_COMMAND_COUNT},
+    {DEV_COMMANDS, &DEV_COMMAND_COUNT},
+    {TASK_COMMANDS, &TASK_COMMAND_COUNT},
+    {TASK_LIST_COMMANDS, &TASK_LIST_COMMAND_COUNT},
+    {TASK_WATCH_COMMANDS, &TASK_WATCH_COMMAND_COUNT},
+    {QUEUE_COMMANDS, &QUEUE_COMMAND_COUNT},
+    {QUEUE_LIFE_COMMANDS, &QUEUE_LIFE_COMMAND_COUNT},
+    {DEAD_COMMANDS, &DEAD_COMMAND_COUNT},
+    {CLUSTER_COMMANDS, &CLUSTER_COMMAND_COUNT},
+    {CONTEXT_COMMANDS, &CONTEXT_COMMAND_COUNT},
+    {RECEIVE_COMMANDS, &RECEIVE_COMMAND_COUNT},
+    {BENCH_COMMANDS, &BENCH_COMMAND_COUNT},
+    {OTHER_COMMANDS, &OTHER_COMMAND_COUNT},
 };
 
 size_t command_count(void)
@@ -248,8 +257,8 @@ static int apply_common(const struct args *args)
 static int run_command(const struct command *command, int argc, char **argv)
 {
     static struct contexts contexts; // args borrows values from it
+    static struct args args;         // large
     struct args_tables tables;
-    struct args args;
     char errmsg[256];
     int code;
 

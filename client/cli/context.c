@@ -190,7 +190,7 @@ static void on_entry(void *ctx, const struct flat_entry *entry)
     struct loading *loading = ctx;
     struct contexts *contexts = loading->contexts;
     static const char prefix[] = "contexts.";
-    char value[CONTEXT_PATH_BYTES];
+    char value[CONTEXT_VALUE_BYTES_MAX + 1];
     bool is_known = !entry->is_list && entry->items[0].len < sizeof(value);
 
     if (is_known) {

@@ -17,10 +17,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CONTEXT_COUNT_MAX      64
-#define CONTEXT_PATH_BYTES     1024
-#define CONTEXT_FILE_BYTES_MAX 65536
-#define CONTEXT_SETTING_MAX    8
+#define CONTEXT_COUNT_MAX       64
+#define CONTEXT_PATH_BYTES      1024
+#define CONTEXT_FILE_BYTES_MAX  65536
+#define CONTEXT_VALUE_BYTES_MAX 1023
+#define CONTEXT_SETTING_MAX     8
 
 struct context {
     char name[NAME_BYTES_MAX + 1];

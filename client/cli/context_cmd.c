@@ -15,6 +15,8 @@
 /* Columns: whether it is in use, its name, its settings. */
 #define COLUMN_FIRST_SETTING 2
 
+#define DONE_BYTES 256
+
 static const struct output_column COLUMNS[] = {
     {"CURRENT", false},   {"NAME", false},    {"ADDRESS", false},
     {"NAMESPACE", false}, {"TIMEOUT", false}, {"TZ", false},
@@ -85,12 +87,15 @@ static int refuse_name(struct contexts *contexts, const char *name)
     return CLI_NOT_FOUND;
 }
 
-/* What a command does to the contexts before they are written back. */
-typedef int (*change_fn)(struct contexts *contexts, const char *name, const struct args *args);
+/* What a command does to the contexts before they are written back; done says so afterwards, if
+ * there is anything to say. shape: done has DONE_BYTES. */
+typedef int (*change_fn)(struct contexts *contexts, const char *name, const struct args *args,
+                         char *done);
 
 static int change_contexts(const struct args *args, change_fn change)
 {
     static struct contexts contexts;
+    char done[DONE_BYTES] = "";
     int code;
 
     if (args->operand_count != 1) {
@@ -98,23 +103,26 @@ static int change_contexts(const struct args *args, change_fn change)
     }
     code = contexts_load(&contexts);
     if (code == CLI_OK) {
-        code = change(&contexts, args->operands[0], args);
+        code = change(&contexts, args->operands[0], args, done);
     }
     if (code == CLI_OK) {
         code = contexts_save(&contexts);
+    }
+    if (code == CLI_OK && done[0] != '\0') {
+        cli_say("%s", done);
     }
     contexts_fini(&contexts);
     return code;
 }
 
-static int use(struct contexts *contexts, const char *name, const struct args *args)
+static int use(struct contexts *contexts, const char *name, const struct args *args, char *done)
 {
     (void)args;
     if (contexts_find(contexts, name) == NULL) {
         return refuse_name(contexts, name);
     }
     (void)snprintf(contexts->current, sizeof(contexts->current), "%s", name);
-    cli_say("context \"%s\" is in use", name);
+    (void)snprintf(done, DONE_BYTES, "context \"%s\" is in use", name);
     return CLI_OK;
 }
 
@@ -132,6 +140,10 @@ static int check_value(const char *setting, const char *value)
         if ((unsigned char)*at < ' ' || *at == '\x7f') {
             return cli_usage("--%s has control characters in it", setting);
         }
+    }
+    if (strlen(value) > CONTEXT_VALUE_BYTES_MAX) {
+        return cli_usage("--%s has more than %d bytes (CONTEXT_VALUE_BYTES_MAX)", setting,
+                         CONTEXT_VALUE_BYTES_MAX);
     }
     if (value[0] == '\0') {
         return CLI_OK;
@@ -161,7 +173,7 @@ static bool is_empty(const struct context *context)
     return true;
 }
 
-static int set(struct contexts *contexts, const char *name, const struct args *args)
+static int set(struct contexts *contexts, const char *name, const struct args *args, char *done)
 {
     struct context *context;
     int code;
@@ -186,8 +198,9 @@ static int set(struct contexts *contexts, const char *name, const struct args *a
                          name, name);
     }
     if (code == CLI_OK && strcmp(contexts->current, name) != 0) {
-        cli_say("context \"%s\" is set; \"foliot context use %s\" makes it the default", name,
-                name);
+        (void)snprintf(done, DONE_BYTES,
+                       "context \"%s\" is set; \"foliot context use %s\" makes it the default",
+                       name, name);
     }
     return code;
 }
@@ -197,7 +210,8 @@ static int context_set_run(const struct args *args)
     return change_contexts(args, set);
 }
 
-static int take_away(struct contexts *contexts, const char *name, const struct args *args)
+static int take_away(struct contexts *contexts, const char *name, const struct args *args,
+                     char *done)
 {
     struct context *context = contexts_find(contexts, name);
 
@@ -208,7 +222,7 @@ static int take_away(struct contexts *contexts, const char *name, const struct a
     contexts_remove(contexts, context);
     if (strcmp(contexts->current, name) == 0) {
         contexts->current[0] = '\0';
-        cli_say("context \"%s\" was in use; now none is", name);
+        (void)snprintf(done, DONE_BYTES, "context \"%s\" was in use; now none is", name);
     }
     return CLI_OK;
 }

@@ -7,8 +7,10 @@
 #include "client/cli/timetext.h"
 #include "lib/base/base64.h"
 #include "lib/base/json_text.h"
+#include "lib/model/tags.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 void json_init(struct json *json, struct buf *out)
 {
@@ -102,4 +104,28 @@ void json_span(struct json *json, const char *name, span_ms span)
     put_name(json, name);
     (void)buf_printf(json->out, "\"%s%" PRIu64 ".%03us\"", span < 0 ? "-" : "", size / 1000,
                      (unsigned)(size % 1000));
+}
+
+void json_tags(struct json *json, const char *name, struct slice tags)
+{
+    struct tag tag;
+    size_t at = 0;
+
+    json_open(json, name, '{');
+    while (tags_next(tags, &at, &tag)) {
+        char text[TAG_NAME_BYTES_MAX + 1];
+
+        (void)snprintf(text, sizeof(text), "%.*s", (int)tag.name.len, (const char *)tag.name.data);
+        json_slice(json, text, tag.value);
+    }
+    json_close(json, '}');
+}
+
+void json_texts(struct json *json, const char *name, const char *const *texts, size_t count)
+{
+    json_open(json, name, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_text(json, NULL, texts[i]);
+    }
+    json_close(json, ']');
 }

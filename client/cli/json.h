@@ -39,4 +39,10 @@ void json_time(struct json *json, const char *name, wall_ms time);
 /* A length of time as proto3 JSON has it: "1.500s". */
 void json_span(struct json *json, const char *name, span_ms span);
 
+/* Tags in their canonical text (lib/model/tags.h), as an object. */
+void json_tags(struct json *json, const char *name, struct slice tags);
+
+/* An array of texts. */
+void json_texts(struct json *json, const char *name, const char *const *texts, size_t count);
+
 #endif

@@ -9,6 +9,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/moment.h"
 #include "lib/base/err.h"
+#include "lib/model/tags.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -108,6 +109,33 @@ int options_payload(const struct args *args, struct buf *store, struct slice *ou
     if (out->len > PAYLOAD_BYTES_MAX) {
         return cli_usage("--payload has more than %d bytes (PAYLOAD_BYTES_MAX)", PAYLOAD_BYTES_MAX);
     }
+    return CLI_OK;
+}
+
+int options_tags(const struct args *args, char *store, struct slice *out)
+{
+    struct tag tags[TAG_COUNT_MAX + 1];
+    char errmsg[256];
+    size_t count = 0;
+    size_t len = 0;
+
+    for (size_t i = 0; i < args->item_count && count < ARRAY_COUNT(tags); i++) {
+        const char *text = args->items[i].value;
+        size_t name_len = strcspn(text, "=");
+
+        if (strcmp(args->items[i].name, "tag") != 0) {
+            continue;
+        }
+        if (text[name_len] != '=') {
+            return cli_usage("--tag \"%s\" must be NAME=VALUE", text);
+        }
+        tags[count++] =
+            (struct tag){{(const uint8_t *)text, name_len}, slice_of(text + name_len + 1)};
+    }
+    if (tags_write(tags, count, store, &len, errmsg, sizeof(errmsg)) != 0) {
+        return cli_usage("--tag: %s", errmsg);
+    }
+    *out = (struct slice){(const uint8_t *)store, len};
     return CLI_OK;
 }
 

@@ -43,6 +43,11 @@
         "payload-file", 'f', "FILE", "the same, from a file; \"-\" is standard input" \
     }
 
+#define OPTION_TAG                                                                         \
+    {                                                                                      \
+        "tag", 0, "NAME=VALUE", "a tag of the task, for people and filters; several times" \
+    }
+
 /* --namespace and --queue; a queue that is not said has an empty name. */
 void options_queue(const struct args *args, struct queue_name *out);
 
@@ -60,6 +65,9 @@ MUST_USE int options_task(const struct args *args, struct task_name *out);
  * ownership: *out points into `store` or to the option.
  */
 MUST_USE int options_payload(const struct args *args, struct buf *store, struct slice *out);
+
+/* All --tag, as the canonical text of lib/model/tags.h. shape: store has TAGS_BYTES_MAX. */
+MUST_USE int options_tags(const struct args *args, char *store, struct slice *out);
 
 /* --at or --delay: kind is WHEN_NONE if neither was given, and for "now". */
 MUST_USE int options_when(const struct args *args, struct when *out);

@@ -2,6 +2,7 @@
  *
  * foliot queue create, get, list, update.
  */
+#include "client/cli/queue_cmd.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/options.h"
@@ -37,9 +38,13 @@ static int read_policy(const struct args *args, struct queue *queue)
         const char *name;
         span_ms *value;
     } spans[] = {
-        {"attempt-timeout", &queue->attempt_timeout_ms}, {"key-memory", &queue->key_memory_ms},
-        {"backoff", &queue->retry.initial_ms},           {"backoff-max", &queue->retry.max_ms},
+        {"attempt-timeout", &queue->attempt_timeout_ms},
+        {"key-memory", &queue->key_memory_ms},
+        {"backoff", &queue->retry.initial_ms},
+        {"backoff-max", &queue->retry.max_ms},
         {"age-max", &queue->retry.age_max_ms},
+        {"result-memory", &queue->result_memory_ms},
+        {"expire-after", &queue->expire_after_ms},
     };
     const struct {
         const char *name;
@@ -69,7 +74,7 @@ static int read_policy(const struct args *args, struct queue *queue)
     return code;
 }
 
-static int print_queue(struct run *run)
+int queue_print(struct run *run)
 {
     struct queue_reply reply;
 
@@ -81,11 +86,7 @@ static int print_queue(struct run *run)
 
         json_open(json, NULL, '{');
         queue_view_json(json, "queue", &reply.queue);
-        json_open(json, "unconfirmedBrokers", '[');
-        for (size_t i = 0; i < reply.unconfirmed_count; i++) {
-            json_text(json, NULL, reply.unconfirmed[i]);
-        }
-        json_close(json, ']');
+        json_texts(json, "unconfirmedBrokers", reply.unconfirmed, reply.unconfirmed_count);
         json_close(json, '}');
         output_json_done(&run->output);
         return output_end(&run->output);
@@ -120,7 +121,7 @@ static int queue_create(const struct args *args)
             run_call(&run, codec_write_queue(&queue, &run.request), CREATE_PATH, false, "create");
     }
     if (code == CLI_OK) {
-        code = print_queue(&run);
+        code = queue_print(&run);
     }
     return run_close(&run, code);
 }
@@ -149,7 +150,7 @@ static int queue_get(const struct args *args)
     }
     code = fetch_queue(&run);
     if (code == CLI_OK) {
-        code = print_queue(&run);
+        code = queue_print(&run);
     }
     return run_close(&run, code);
 }
@@ -228,6 +229,8 @@ static const struct cli_option CREATE_OPTIONS[] = {
      "whether an unknown outcome is repeated (default at-least-once)"},
     {"attempt-timeout", 0, "SPAN", "how long one attempt may take (default 10s)"},
     {"key-memory", 0, "SPAN", "how long a key is held after its task (default 10m)"},
+    {"result-memory", 0, "SPAN", "how long results are kept (default 0s: not at all)"},
+    {"expire-after", 0, "SPAN", "a task ends unstarted so long after its due time (default never)"},
     {"concurrency", 0, "N", "attempts in flight per broker (default 1000)"},
     {"backoff", 0, "SPAN", "wait after the first failure (default 1s)"},
     {"backoff-max", 0, "SPAN", "longest wait (default 10m)"},
@@ -268,7 +271,7 @@ static int queue_update(const struct args *args)
         code = write_back(&run);
     }
     if (code == CLI_OK) {
-        code = print_queue(&run);
+        code = queue_print(&run);
     }
     return run_close(&run, code);
 }

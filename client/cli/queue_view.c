@@ -4,16 +4,17 @@
  */
 #include "client/cli/queue_view.h"
 
-#include "client/cli/timetext.h"
+#include "client/cli/moment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define COLUMNS(wide)                                                                         \
-    {                                                                                         \
-        {"NAMESPACE", false}, {"NAME", false}, {"TIMEOUT", false}, {"TARGET", false},         \
-            {"DELIVERY", wide}, {"CONCURRENCY", wide}, {"KEY MEMORY", wide}, {"RETRY", wide}, \
-            {"ID", wide}, {"VERSION", wide},                                                  \
+#define COLUMNS(wide)                                                                             \
+    {                                                                                             \
+        {"NAMESPACE", false}, {"NAME", false}, {"STATE", false}, {"TIMEOUT", false},              \
+            {"TARGET", false}, {"PAUSED UNTIL", wide}, {"DELIVERY", wide}, {"CONCURRENCY", wide}, \
+            {"KEY MEMORY", wide}, {"RESULT MEMORY", wide}, {"EXPIRE AFTER", wide},                \
+            {"RETRY", wide}, {"ID", wide}, {"VERSION", wide},                                     \
     }
 
 static const struct output_column LIST_COLUMNS[] = COLUMNS(true);
@@ -23,9 +24,18 @@ const struct output_layout QUEUE_LIST_LAYOUT = {LIST_COLUMNS, ARRAY_COUNT(LIST_C
                                                 "queues"};
 const struct output_layout QUEUE_LAYOUT = {ALL_COLUMNS, ARRAY_COUNT(ALL_COLUMNS), 1, NULL};
 
+static const char *state_name(const struct queue *queue, const char *both)
+{
+    return queue->is_paused && queue->is_draining ? both
+           : queue->is_paused                     ? "PAUSED"
+           : queue->is_draining                   ? "DRAINING"
+                                                  : "ACTIVE";
+}
+
 void queue_view_json(struct json *json, const char *name, const struct queue *queue)
 {
     const struct retry_policy *retry = &queue->retry;
+    char state[40];
 
     json_open(json, name, '{');
     json_text(json, "namespace", queue->tenant);
@@ -47,6 +57,15 @@ void queue_view_json(struct json *json, const char *name, const struct queue *qu
         json_span(json, "ageMax", retry->age_max_ms);
     }
     json_close(json, '}');
+    json_span(json, "resultMemory", queue->result_memory_ms);
+    if (queue->expire_after_ms != 0) {
+        json_span(json, "expireAfter", queue->expire_after_ms);
+    }
+    (void)snprintf(state, sizeof(state), "QUEUE_STATE_%s", state_name(queue, "PAUSED_DRAINING"));
+    json_text(json, "state", state);
+    if (queue->is_paused && queue->paused_until_ms != 0) {
+        json_time(json, "pausedUntil", queue->paused_until_ms);
+    }
     json_int(json, "version", queue->version);
     json_int(json, "id", queue->id);
     json_close(json, '}');
@@ -67,19 +86,41 @@ static void write_retry(const struct retry_policy *retry, char *out, size_t size
                    retry->unknowns_max, retry->age_max_ms == 0 ? "any" : spans[2]);
 }
 
+const char *queue_view_state(const struct queue *queue)
+{
+    return state_name(queue, "PAUSED, DRAINING");
+}
+
+/* A length of time of which 0 is none. */
+static void write_span(span_ms span, char *out)
+{
+    out[0] = '\0';
+    if (span != 0) {
+        timetext_write_span(span, out);
+    }
+}
+
 void queue_view_row(struct output *output, const struct queue *queue)
 {
-    char spans[2][TIMETEXT_BYTES];
+    char spans[4][TIMETEXT_BYTES];
+    char until[TIMETEXT_BYTES] = "";
     char numbers[3][16];
     char retry[256];
 
-    timetext_write_span(queue->attempt_timeout_ms, spans[0]);
-    timetext_write_span(queue->key_memory_ms, spans[1]);
+    write_span(queue->attempt_timeout_ms, spans[0]);
+    write_span(queue->key_memory_ms, spans[1]);
+    write_span(queue->result_memory_ms, spans[2]);
+    write_span(queue->expire_after_ms, spans[3]);
+    if (queue->is_paused && queue->paused_until_ms != 0) {
+        moment_write(queue->paused_until_ms, until);
+    }
     (void)snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu32, queue->concurrency_max);
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, queue->id);
     (void)snprintf(numbers[2], sizeof(numbers[2]), "%" PRIu32, queue->version);
     write_retry(&queue->retry, retry, sizeof(retry));
-    output_row(output, (const char *const[]){queue->tenant, queue->name, spans[0], queue->target,
+    output_row(output, (const char *const[]){queue->tenant, queue->name, queue_view_state(queue),
+                                             spans[0], queue->target, until,
                                              queue->at_most_once ? "at most once" : "at least once",
-                                             numbers[0], spans[1], retry, numbers[1], numbers[2]});
+                                             numbers[0], spans[1], spans[2], spans[3], retry,
+                                             numbers[1], numbers[2]});
 }

@@ -18,4 +18,7 @@ void queue_view_row(struct output *output, const struct queue *queue);
 /* Write a queue as the JSON of foliot.v1.Queue. shape: name NULL inside an array. */
 void queue_view_json(struct json *json, const char *name, const struct queue *queue);
 
+/* "ACTIVE", "PAUSED", "DRAINING" or "PAUSED, DRAINING". Static string. */
+const char *queue_view_state(const struct queue *queue);
+
 #endif

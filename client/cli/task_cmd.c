@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * foliot task create, get, cancel, update.
+ * foliot task create, get, cancel, update, run.
  */
+#include "client/cli/task_cmd.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
+#include "client/cli/confirm.h"
 #include "client/cli/moment.h"
 #include "client/cli/options.h"
 #include "client/cli/run.h"
+#include "client/cli/task_filter.h"
 #include "client/cli/task_view.h"
 #include "lib/io/clock.h"
 #include "proto/codec_task.h"
@@ -16,9 +19,9 @@
 #include <string.h>
 
 #define CREATE_PATH "/foliot.v1.TaskService/Create"
-#define GET_PATH    "/foliot.v1.TaskService/Get"
 #define CANCEL_PATH "/foliot.v1.TaskService/Cancel"
 #define UPDATE_PATH "/foliot.v1.TaskService/Update"
+#define RUN_PATH    "/foliot.v1.TaskService/RunNow"
 
 /* ---- what is answered about one task ---- */
 
@@ -82,14 +85,15 @@ static enum key_policy read_key_policy(const struct args *args)
                                           : KEY_KEEP;
 }
 
-static int read_latest(const struct args *args, struct create_request *request)
+/* A bound that 0 stands for the lack of. */
+static int read_bound(const struct args *args, const char *name, wall_ms *out)
 {
     int code;
 
-    request->latest_ms = 0;
-    code = moment_option_wall(args, "latest", &request->latest_ms);
-    if (code == CLI_OK && args_has(args, "latest")) {
-        request->latest_ms = time_max(request->latest_ms, 1); // 0 is no bound
+    *out = 0;
+    code = moment_option_wall(args, name, out);
+    if (code == CLI_OK && args_has(args, name)) {
+        *out = time_max(*out, 1);
     }
     return code;
 }
@@ -110,7 +114,10 @@ static int read_create(const struct args *args, struct buf *payload, struct crea
     }
     request->key_policy = read_key_policy(args);
     if (code == CLI_OK) {
-        code = read_latest(args, request);
+        code = read_bound(args, "latest", &request->latest_ms);
+    }
+    if (code == CLI_OK) {
+        code = read_bound(args, "expires", &request->expire_ms);
     }
     if (code == CLI_OK && request->key.len == 0 &&
         (args_has(args, "key-policy") || args_has(args, "latest"))) {
@@ -147,6 +154,7 @@ static int print_created(struct run *run)
 static int task_create(const struct args *args)
 {
     struct create_request request = {.key_policy = KEY_KEEP};
+    char tags[TAGS_BYTES_MAX];
     struct buf payload;
     struct run run;
     int code = run_open(&run, args, &ANSWER_LAYOUT);
@@ -156,6 +164,9 @@ static int task_create(const struct args *args)
     }
     buf_init(&payload, PAYLOAD_BYTES_MAX);
     code = read_create(args, &payload, &request);
+    if (code == CLI_OK) {
+        code = options_tags(args, tags, &request.tags);
+    }
     if (code == CLI_OK) {
         // A key makes it safe to ask again; without one a second task could be made.
         code = run_call(&run, codec_write_create(&request, &run.request), CREATE_PATH,
@@ -255,22 +266,38 @@ static int run_named(const struct args *args, const struct named_call *call)
 
 static int task_get(const struct args *args)
 {
-    return run_named(args, &(struct named_call){GET_PATH, "get", &TASK_LAYOUT, print_view});
+    return run_named(args, &(struct named_call){TASK_GET_PATH, "get", &TASK_LAYOUT, print_view});
 }
 
 static int task_cancel(const struct args *args)
 {
+    bool is_one = args->operand_count > 0 || args_has(args, "key");
+    bool is_many = args_has(args, "all") || task_filter_is_narrow(args);
+
+    if (is_one && is_many) {
+        return cli_usage(
+            "name one task, or say which by --all, --state, --due-before or --tag, not "
+            "both");
+    }
+    if (is_many) {
+        return task_cancel_many(args);
+    }
+    if (!is_one && args_has(args, "queue")) {
+        return cli_usage("say which: an id, --key KEY, or for many --all, --state, --due-before or "
+                         "--tag");
+    }
     return run_named(args,
                      &(struct named_call){CANCEL_PATH, "cancel", &ANSWER_LAYOUT, print_cancelled});
 }
 
 /* ---- update ---- */
 
-static int print_updated(struct run *run)
+/* Response of Update and of RunNow. */
+static int print_changed(struct run *run, const char *result, const char *running)
 {
     struct update_reply reply;
     char id[TASK_ID_TEXT_LEN + 1];
-    char remark[80] = "";
+    char remark[120] = "";
 
     if (codec_read_update_reply(buf_slice(&run->reply), &run->arena, &reply, &run->fault) != 0) {
         return run_refuse_answer(run);
@@ -287,14 +314,27 @@ static int print_updated(struct run *run)
         return print_json(run);
     }
     if (reply.may_be_running_attempt != 0) {
-        (void)snprintf(remark, sizeof(remark),
-                       "\nattempt %" PRIu32 " may be running with the old payload",
-                       reply.may_be_running_attempt);
+        (void)snprintf(remark, sizeof(remark), "\nattempt %" PRIu32 " may be running%s",
+                       reply.may_be_running_attempt, running);
     }
     return print_answer(
-        run,
-        &(struct answer){reply.id, "updated", true, reply.due_ms, reply.may_be_running_attempt},
+        run, &(struct answer){reply.id, result, true, reply.due_ms, reply.may_be_running_attempt},
         remark);
+}
+
+static int print_updated(struct run *run)
+{
+    return print_changed(run, "updated", " with the old payload");
+}
+
+static int print_run(struct run *run)
+{
+    return print_changed(run, "runs now", ": another one follows only if it does not end well");
+}
+
+static int task_run_now(const struct args *args)
+{
+    return run_named(args, &(struct named_call){RUN_PATH, "run", &ANSWER_LAYOUT, print_run});
 }
 
 static int read_update(const struct args *args, struct buf *payload, struct update_request *request)
@@ -352,6 +392,14 @@ static const struct cli_option CREATE_OPTIONS[] = {
     OPTION_KEY,
     {"key-policy", 0, "keep|reject|replace", "what to do if the key is taken (default keep)"},
     {"latest", 0, "TIME", "with replace: not due later than this"},
+    {"expires", 0, "TIME", "do not start it after this (default as the queue says)"},
+    OPTION_TAG,
+};
+
+static const struct cli_option CANCEL_OPTIONS[] = {
+    OPTION_QUEUE,   OPTION_NAMESPACE, OPTION_KEY,        {"all", 0, NULL, "all tasks of the queue"},
+    OPTION_STATE,   OPTION_DUE_FROM,  OPTION_DUE_BEFORE, OPTION_TAG_FILTER,
+    OPTION_DRY_RUN, OPTION_YES,
 };
 
 static const struct cli_option NAME_OPTIONS[] = {OPTION_QUEUE, OPTION_NAMESPACE, OPTION_KEY};
@@ -371,12 +419,19 @@ const struct command TASK_COMMANDS[] = {
      "  foliot task get 0a7-0000012300000001\n  foliot task get -q mail -k order-17 -o json\n",
      NAME_OPTIONS, ARRAY_COUNT(NAME_OPTIONS), task_get,
      COMMAND_CALLS | COMMAND_ROWS | COMMAND_WATCH},
-    {"task", "cancel", "[ID]", 1, "Prevent every attempt of a task that has not started.",
-     "  foliot task cancel 0a7-0000012300000001\n  foliot task cancel -q mail -k order-17\n",
-     NAME_OPTIONS, ARRAY_COUNT(NAME_OPTIONS), task_cancel, COMMAND_CALLS | COMMAND_ROWS},
+    {"task", "cancel", "[ID]", 1,
+     "Prevent every attempt of a task, or of many, that has not started.",
+     "  foliot task cancel 0a7-0000012300000001\n"
+     "  foliot task cancel -q mail -k order-17\n"
+     "  foliot task cancel -q mail --tag shop=7 --dry-run\n"
+     "  foliot task cancel -q mail --all --yes\n",
+     CANCEL_OPTIONS, ARRAY_COUNT(CANCEL_OPTIONS), task_cancel, COMMAND_CALLS | COMMAND_ROWS},
     {"task", "update", "[ID]", 1, "Give a pending task a new time, a new payload, or both.",
      "  foliot task update 0a7-0000012300000001 --at +1h\n"
      "  foliot task update -q mail -k order-17 --payload later\n",
      UPDATE_OPTIONS, ARRAY_COUNT(UPDATE_OPTIONS), task_update, COMMAND_CALLS | COMMAND_ROWS},
+    {"task", "run", "[ID]", 1, "Make a pending task due now.",
+     "  foliot task run 0a7-0000012300000001\n  foliot task run -q mail -k order-17\n",
+     NAME_OPTIONS, ARRAY_COUNT(NAME_OPTIONS), task_run_now, COMMAND_CALLS | COMMAND_ROWS},
 };
 const size_t TASK_COMMAND_COUNT = ARRAY_COUNT(TASK_COMMANDS);

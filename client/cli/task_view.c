@@ -6,6 +6,7 @@
 
 #include "client/cli/moment.h"
 #include "lib/io/clock.h"
+#include "lib/model/tags.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
     {                                                                                      \
         {"ID", false}, {"QUEUE", false}, {"KEY", false}, {"STATE", false}, {"DUE", false}, \
             {"DUE IN", wide}, {"ATTEMPT", false}, {"FAILURES", wide}, {"NAMESPACE", wide}, \
-            {"CREATED", wide}, {"PAYLOAD", wide},                                          \
+            {"CREATED", wide}, {"EXPIRES", wide}, {"TAGS", wide}, {"PAYLOAD", wide},       \
+            {"ENDED", wide}, {"FORGOTTEN", wide}, {"RESPONSE", wide}, {"ERROR", wide},     \
     }
 
 static const struct output_column LIST_COLUMNS[] = COLUMNS(true);
@@ -46,6 +48,12 @@ const char *task_view_state_name(enum task_view_state state)
     return "UNSPECIFIED";
 }
 
+bool task_view_has_ended(enum task_view_state state)
+{
+    return state == TASK_VIEW_DONE || state == TASK_VIEW_OBSOLETE || state == TASK_VIEW_DEAD ||
+           state == TASK_VIEW_EXPIRED;
+}
+
 void task_view_json(struct json *json, const char *name, const struct task_view *view)
 {
     char id[TASK_ID_TEXT_LEN + 1];
@@ -64,28 +72,73 @@ void task_view_json(struct json *json, const char *name, const struct task_view 
     json_text(json, "state", state);
     json_int(json, "attempt", view->attempt);
     json_int(json, "failures", view->failures);
+    json_tags(json, "tags", view->tags);
+    if (view->expire_ms != 0) {
+        json_time(json, "expireTime", view->expire_ms);
+    }
+    if (task_view_has_ended(view->state)) {
+        json_time(json, "endTime", view->ended_ms);
+        json_time(json, "forgetTime", view->forget_ms);
+        json_bytes(json, "response", view->response);
+        json_slice(json, "error", view->error);
+    }
     json_close(json, '}');
+}
+
+/* "colour=red,size=9" of the canonical text. */
+static void write_tags(struct slice tags, char *out, size_t size)
+{
+    size_t len = tags.len < size ? tags.len : size - 1;
+
+    for (size_t i = 0; i < len; i++) {
+        out[i] = tags.data[i] == '\n' ? ',' : (char)tags.data[i];
+    }
+    out[len > 0 && len == tags.len ? len - 1 : len] = '\0';
+}
+
+static void write_time(wall_ms time, bool is_known, char *out)
+{
+    out[0] = '\0';
+    if (is_known && time != WALL_NEVER) {
+        moment_write(time, out);
+    }
+}
+
+static void write_size(struct slice bytes, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%zu bytes", bytes.len);
 }
 
 static void add_cells(struct output *output, const struct task_view *view)
 {
+    bool has_ended = task_view_has_ended(view->state);
     char id[TASK_ID_TEXT_LEN + 1];
     char key[KEY_BYTES_MAX + 1];
-    char times[3][TIMETEXT_BYTES];
-    char numbers[3][24];
+    char tags[TAGS_BYTES_MAX + 1];
+    char error[ERROR_TEXT_BYTES_MAX + 1];
+    char times[6][TIMETEXT_BYTES];
+    char numbers[4][24];
 
     task_id_format(view->id, id);
     (void)snprintf(key, sizeof(key), "%.*s", (int)view->key.len, (const char *)view->key.data);
+    (void)snprintf(error, sizeof(error), "%.*s", (int)view->error.len,
+                   (const char *)view->error.data);
+    write_tags(view->tags, tags, sizeof(tags));
     moment_write(view->due_ms, times[0]);
     moment_write_relative(view->due_ms, clock_wall_ms(), times[1]);
     moment_write(view->created_ms, times[2]);
+    write_time(view->expire_ms, view->expire_ms != 0, times[3]);
+    write_time(view->ended_ms, has_ended, times[4]);
+    write_time(view->forget_ms, has_ended, times[5]);
     (void)snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu32, view->attempt);
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, view->failures);
-    (void)snprintf(numbers[2], sizeof(numbers[2]), "%zu bytes", view->payload.len);
+    write_size(view->payload, numbers[2], sizeof(numbers[2]));
+    write_size(view->response, numbers[3], sizeof(numbers[3]));
     output_row(output,
                (const char *const[]){id, view->queue.name, key, task_view_state_name(view->state),
                                      times[0], times[1], numbers[0], numbers[1], view->queue.tenant,
-                                     times[2], numbers[2]});
+                                     times[2], times[3], tags, numbers[2], times[4], times[5],
+                                     has_ended ? numbers[3] : "", error});
 }
 
 void task_view_add(struct output *output, const struct task_view *view)

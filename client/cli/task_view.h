@@ -21,4 +21,7 @@ void task_view_json(struct json *json, const char *name, const struct task_view 
 /* "WAITING". Static string. */
 const char *task_view_state_name(enum task_view_state state);
 
+/* Is it a state in which nothing more happens? */
+bool task_view_has_ended(enum task_view_state state);
+
 #endif

@@ -59,6 +59,12 @@ static bool may_mend(int code)
     return code == CLI_OK || code == CLI_UNAVAILABLE || code == CLI_TIMEOUT;
 }
 
+int watch_refuse_interval(void)
+{
+    return cli_usage("--interval must be 100ms to 1d (WATCH_INTERVAL_MS_MIN, "
+                     "WATCH_INTERVAL_MS_MAX)");
+}
+
 int watch_run(command_fn run, const struct args *args)
 {
     span_ms interval_ms = WATCH_INTERVAL_MS;
@@ -68,8 +74,7 @@ int watch_run(command_fn run, const struct args *args)
         return CLI_USAGE;
     }
     if (interval_ms < WATCH_INTERVAL_MS_MIN || interval_ms > WATCH_INTERVAL_MS_MAX) {
-        return cli_usage("--interval must be 100ms to 1d (WATCH_INTERVAL_MS_MIN, "
-                         "WATCH_INTERVAL_MS_MAX)");
+        return watch_refuse_interval();
     }
     draws_over = isatty(STDOUT_FILENO) == 1;
     if (draws_over) {

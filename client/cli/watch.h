@@ -24,6 +24,9 @@
  */
 int watch_run(command_fn run, const struct args *args);
 
+/* Say that --interval is out of range; returns CLI_USAGE. */
+int watch_refuse_interval(void);
+
 /* Write to standard output, as the watching wants it. errors: ERR_IO, with errno. */
 MUST_USE int watch_write(struct slice text);
 

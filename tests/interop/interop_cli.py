@@ -241,7 +241,7 @@ def exit_codes_tell_errors_apart(broker):
 
 def each_mistake_has_one_line_that_says_what_to_do(broker):
     rows = [
-        (("task",), "needs a verb: create, get, cancel or update"),
+        (("task",), "needs a verb: create, get, cancel, update, run, list, explain or watch"),
         (("task", "creat"), 'did you mean "foliot task create"?'),
         (("cluster", "bogus"), '"foliot cluster" knows status or shards'),
         (("task", "create", "--quue", "m"), 'did you mean "--queue"?'),
