@@ -11,6 +11,7 @@ from concurrent import futures
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 
+import devmode
 import stubs
 
 ROOT = pathlib.Path(os.environ["FOLIOT_SOURCE_DIR"])
@@ -137,27 +138,42 @@ def expect(code, reason, call, field=None, words=""):
     raise AssertionError(f"not refused: {answer}")
 
 
-def main(cases, shards):
-    """Run the cases whose names have one of the words of the command line in them, or all."""
-    build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
+def run(cases, cluster, wanted):
+    """(passed, failed) of the cases whose names have one of the words in them, or of all."""
     passed = failed = 0
+    world = World(cluster)
+    for case in cases:
+        if wanted and not any(word in case.__name__ for word in wanted):
+            continue
+        try:
+            case(world)
+            passed += 1
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            print(f"{case.__name__}: {type(error).__name__}: {error}", flush=True)
+    world.close()
+    return passed, failed
+
+
+def run_on_servers(cases, shards, wanted):
+    build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
     with harness.Cluster(build, shards) as cluster:
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
         harness.until("both brokers to own shards", lambda: all(
             broker.metric("foliot_shards_owned") > 0 for broker in cluster.brokers.values()))
-        world = World(cluster)
-        wanted = sys.argv[1:]
-        for case in cases:
-            if wanted and not any(word in case.__name__ for word in wanted):
-                continue
-            try:
-                case(world)
-                passed += 1
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"{case.__name__}: {type(error).__name__}: {error}", flush=True)
-        world.close()
+        return run(cases, cluster, wanted)
+
+
+def main(cases, shards):
+    """Run the cases that the command line names, or all; with --dev on one `foliot dev` instead of
+    two brokers."""
+    wanted = [word for word in sys.argv[1:] if word != "--dev"]
+    if "--dev" in sys.argv:
+        with devmode.DevCluster() as cluster:
+            passed, failed = run(cases, cluster, wanted)
+    else:
+        passed, failed = run_on_servers(cases, shards, wanted)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
