@@ -59,6 +59,12 @@ enum config_log_format {
     CONFIG_LOG_JSON
 };
 
+enum config_admin_json {
+    CONFIG_JSON_AUTO, /* if the admin port is on loopback */
+    CONFIG_JSON_OFF,
+    CONFIG_JSON_ON
+};
+
 /* Of a choice "off|on". */
 enum config_switch {
     CONFIG_OFF,
@@ -73,7 +79,7 @@ struct config {
     char *listen;       /* host:port, numeric */
     char *advertise;    /* host:port for others; listen if it was left empty */
     char *admin_listen; /* host:port, numeric; "off" for none */
-    int64_t admin_json; /* enum config_switch */
+    int64_t admin_json; /* enum config_admin_json */
     char *cluster_name;
     int64_t cluster_shards; /* only looked at when the cluster is created */
     char *zookeeper_hosts;  /* host:port,… */

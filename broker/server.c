@@ -160,6 +160,16 @@ static int open_broker(struct server *server, const struct member *self)
     return err;
 }
 
+/* The API without a password: for this machine only, unless the operator says otherwise. */
+static bool wants_json(const struct server *server)
+{
+    if (server->config->admin_json != CONFIG_JSON_AUTO) {
+        return server->config->admin_json == CONFIG_JSON_ON;
+    }
+    return strncmp(server->admin_address, "127.", 4) == 0 ||
+           strncmp(server->admin_address, "[::1]:", 6) == 0;
+}
+
 static int open_services(struct server *server)
 {
     const struct queue_sync_options queues = {
@@ -199,7 +209,7 @@ static int open_services(struct server *server)
     if (err == 0 && server->config->reflection == CONFIG_ON) {
         err = rpc_reflection_open(server->rpc, descriptor_set(), &server->reflection);
     }
-    if (err == 0 && server->admin != NULL && server->config->admin_json == CONFIG_ON) {
+    if (err == 0 && server->admin != NULL && wants_json(server)) {
         err = json_api_open(server->loop, server->rpc, server->admin, &server->json_api);
     }
     return err;

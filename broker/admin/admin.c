@@ -190,15 +190,27 @@ static enum MHD_Result show_started(struct admin *admin, struct MHD_Connection *
     return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "starting\n");
 }
 
-static const struct {
+struct page_row {
     const char *path;
     enum MHD_Result (*show)(struct admin *admin, struct MHD_Connection *connection);
-} PAGES[] = {
+};
+
+static const struct page_row PAGES[] = {
     {"/metrics", show_metrics},
     {"/livez", show_live},
     {"/readyz", show_ready},
     {"/startupz", show_started},
 };
+
+static const struct page_row *find_page(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(PAGES); i++) {
+        if (strcmp(path, PAGES[i].path) == 0) {
+            return &PAGES[i];
+        }
+    }
+    return NULL;
+}
 
 static enum MHD_Result take_post(struct admin *admin, struct MHD_Connection *connection,
                                  const char *path, struct slice chunk, void **state)
@@ -219,18 +231,19 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 {
     struct slice chunk = {(const uint8_t *)body, *body_len};
 
+    bool is_post = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    const struct page_row *page = find_page(url);
+
     (void)version;
     *body_len = 0; // It is taken, or dropped.
-    if (strcmp(method, MHD_HTTP_METHOD_POST) == 0) {
+    if (is_post && page == NULL) {
         return take_post(ctx, connection, url, chunk, state);
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET, HEAD or POST only\n");
+        return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD only\n");
     }
-    for (size_t i = 0; i < ARRAY_COUNT(PAGES); i++) {
-        if (strcmp(url, PAGES[i].path) == 0) {
-            return PAGES[i].show(ctx, connection);
-        }
+    if (page != NULL) {
+        return page->show(ctx, connection);
     }
     return respond_text(connection, MHD_HTTP_NOT_FOUND,
                         "not found; there are /metrics, /livez, /readyz, /startupz; methods like "

@@ -344,15 +344,21 @@ def a_broker_ends_while_calls_wait():
 
 
 @case
-def it_can_be_switched_off():
-    World.cluster.broker_options = ["--admin-json", "off"]
-    broker = World.cluster.start_broker("off")
-    harness.until("the broker to be ready", broker.is_ready)
-    status, _, answer = post(CREATE, {"queue": "json"}, broker=broker)
-    assert status == 503 and b"admin.json" in answer, answer
-    assert broker.get("/metrics")[0] == 200
-    assert broker.stop() == 0
-    del World.cluster.brokers["off"]
+def it_is_there_on_loopback_only_unless_it_is_asked_for():
+    for options, status in ((["--admin-json", "off"], 503),
+                            (["--admin-listen", "0.0.0.0:{port}"], 503),
+                            (["--admin-listen", "0.0.0.0:{port}", "--admin-json", "on"], 404)):
+        port = harness.free_port()
+        World.cluster.ports["off"] = (f"127.0.0.1:{harness.free_port()}", f"127.0.0.1:{port}")
+        World.cluster.broker_options = [word.format(port=port) for word in options]
+        broker = World.cluster.start_broker("off")
+        harness.until("the broker to be ready", broker.is_ready)
+        got, _, answer = post(CREATE, {"queue": "nothing"}, broker=broker)
+        assert got == status, (options, got, answer)
+        assert status != 503 or b"admin.json" in answer, answer
+        assert broker.get("/metrics")[0] == 200
+        assert broker.stop() == 0
+        del World.cluster.brokers["off"]
 
 
 @case
