@@ -56,9 +56,10 @@ static const struct config_option OPTIONS[] = {
      .default_value = "auto",
      .choices = "auto|off|on",
      .value = "SWITCH",
-     .doc = "Whether the methods of the API are answered in JSON on the admin port too, by POST, as "
-            "the Connect protocol has it. The port asks for no password, so auto does it on "
-            "loopback only."},
+     .doc =
+         "Whether the methods of the API are answered in JSON on the admin port too, by POST, as "
+         "the Connect protocol has it. The port asks for no password, so auto does it on "
+         "loopback only."},
     {.key = "cluster.name",
      .type = OPTION_TEXT,
      .field = FIELD(cluster_name),
