@@ -9,6 +9,7 @@
 #include <foliot.h>
 
 #include <inttypes.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,46 +113,69 @@ static int cancel(struct foliot_client *client, const struct foliot_task_name *n
 
 /* ---- many at once ---- */
 
+struct many {
+    atomic_int created;
+    sem_t ended;
+};
+
 /* Runs on the client's own thread: be quick, and do not wait for other calls here. */
 static void on_created(const struct foliot_error *error, const struct foliot_created *created,
                        void *ctx)
 {
-    atomic_int *count = ctx;
+    struct many *many = ctx;
 
     (void)created;
     if (error->code == FOLIOT_OK) {
-        atomic_fetch_add(count, 1);
+        atomic_fetch_add(&many->created, 1);
     } else {
         (void)complain("create one of many", error);
     }
+    sem_post(&many->ended);
 }
 
-static int start_many(struct foliot_client *client, const char *prefix, atomic_int *count)
+static int start_one(struct foliot_client *client, const char *key, struct many *many)
 {
-    for (int i = 0; i < AT_ONCE; i++) {
-        struct foliot_create_request request;
-        struct foliot_error error;
-        char key[256];
+    struct foliot_create_request request;
+    struct foliot_error error;
 
-        snprintf(key, sizeof(key), "%.240s-%d", prefix, i);
-        foliot_create_request_init(&request);
-        request.queue = QUEUE;
-        request.key = key;
-        request.when = FOLIOT_WHEN_AFTER;
-        request.when_ms = HOUR_MS;
-        if (foliot_task_create_async(client, &request, NULL, on_created, count, &error) !=
-            FOLIOT_OK) {
-            return complain("start one of many", &error);
-        }
+    foliot_create_request_init(&request);
+    request.queue = QUEUE;
+    request.key = key;
+    request.when = FOLIOT_WHEN_AFTER;
+    request.when_ms = HOUR_MS;
+    if (foliot_task_create_async(client, &request, NULL, on_created, many, &error) != FOLIOT_OK) {
+        return complain("start one of many", &error);
     }
     return 0;
+}
+
+static int create_many(struct foliot_client *client, const char *prefix)
+{
+    struct many many = {.created = 0};
+    int started = 0;
+
+    sem_init(&many.ended, 0, 0);
+    while (started < AT_ONCE) {
+        char key[256];
+
+        snprintf(key, sizeof(key), "%.240s-%d", prefix, started);
+        if (start_one(client, key, &many) != 0) {
+            break;
+        }
+        started++;
+    }
+    for (int i = 0; i < started; i++) {
+        sem_wait(&many.ended); /* every call that was started calls back, once */
+    }
+    sem_destroy(&many.ended);
+    printf("%d more\n", atomic_load(&many.created));
+    return atomic_load(&many.created) == AT_ONCE ? 0 : 1;
 }
 
 static int use(struct foliot_client *client, const char *key)
 {
     struct foliot_task_name name;
     struct foliot_created created;
-    atomic_int count = 0;
 
     if (make_queue(client) != 0 || remind(client, key, &created) != 0 ||
         remind(client, key, &created) != 0) {
@@ -159,20 +183,10 @@ static int use(struct foliot_client *client, const char *key)
     }
     foliot_task_name_init(&name);
     name.id = created.id; /* or .queue and .key */
-    if (look(client, &name) != 0 || move(client, &name) != 0 || cancel(client, &name) != 0 ||
-        start_many(client, key, &count) != 0) {
+    if (look(client, &name) != 0 || move(client, &name) != 0 || cancel(client, &name) != 0) {
         return 1;
     }
-    while (atomic_load(&count) < AT_ONCE) { /* a program with something better to do would do it */
-        struct foliot_client_stats stats;
-
-        foliot_client_get_stats(client, &stats);
-        if (stats.calls_waiting == 0 && atomic_load(&count) < AT_ONCE) {
-            return 1; /* some failed, and said so */
-        }
-    }
-    printf("%d more\n", atomic_load(&count));
-    return 0;
+    return create_many(client, key);
 }
 
 int main(int argc, char **argv)
