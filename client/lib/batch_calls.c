@@ -3,6 +3,7 @@
  * Create of many tasks in one call.
  */
 #include "client/lib/client.h"
+#include "client/lib/item_texts.h"
 #include "client/lib/task_calls.h"
 #include "lib/base/mem.h"
 
@@ -12,12 +13,8 @@
 struct batch_box {
     struct foliot_batch batch; /* first */
     struct foliot_batch_result *results;
-    struct buf texts; /* reason, field and message of items that failed, each with its NUL */
+    struct buf texts; /* of items that failed: item_texts.h */
 };
-
-/* The texts of one result may not be longer than its fault; what the broker sends is cut there. */
-#define TEXTS_BYTES_MAX \
-    ((size_t)BATCH_ITEM_COUNT_MAX * (FAULT_REASON_BYTES + FAULT_FIELD_BYTES + FAULT_MESSAGE_BYTES))
 
 void foliot_batch_free(const struct foliot_batch *batch)
 {
@@ -30,41 +27,29 @@ void foliot_batch_free(const struct foliot_batch *batch)
     }
 }
 
-/* Keep a text; returns where it begins. */
-static size_t keep_text(struct batch_box *box, const char *text)
-{
-    size_t at = buf_len(&box->texts);
-
-    (void)buf_append(&box->texts, text, strlen(text) + 1);
-    return at;
-}
-
-/* The texts move while more are kept: until the end a result holds their places, one off. */
+/* The texts move while more are kept: until the end a result holds their place. */
 static void keep_fault(struct batch_box *box, struct foliot_batch_result *result,
                        const struct fault *fault)
 {
     result->code = (enum foliot_code)fault->status;
     result->due_ms = FOLIOT_TIME_UNKNOWN;
-    result->reserved[0] = (int64_t)keep_text(box, fault->reason);
-    (void)keep_text(box, fault->field);
-    (void)keep_text(box, fault->message);
+    result->reserved[0] = item_texts_keep(&box->texts, fault);
     box->batch.failed++;
 }
 
 static void set_texts(struct batch_box *box)
 {
-    const char *texts = (const char *)buf_slice(&box->texts).data;
-
     for (size_t i = 0; i < box->batch.count; i++) {
         struct foliot_batch_result *result = &box->results[i];
+        struct item_text text = {"", "", ""};
 
-        result->reason = result->field = result->message = "";
         if (result->code != FOLIOT_OK) {
-            result->reason = texts + result->reserved[0];
-            result->field = result->reason + strlen(result->reason) + 1;
-            result->message = result->field + strlen(result->field) + 1;
+            text = item_texts_at(&box->texts, result->reserved[0]);
             result->reserved[0] = 0;
         }
+        result->reason = text.reason;
+        result->field = text.field;
+        result->message = text.message;
     }
 }
 
@@ -129,7 +114,7 @@ static int decode_batch(struct slice bytes, void *result, struct fault *fault)
         fault_set_err(fault, ERR_NO_MEMORY, "cannot keep the results");
         return ERR_NO_MEMORY;
     }
-    buf_init(&box->texts, TEXTS_BYTES_MAX);
+    item_texts_init(&box->texts);
     arena_init(&arena, 0);
     err = codec_read_batch_reply(bytes, &arena, &results, fault);
     if (err == 0) {
@@ -162,6 +147,7 @@ static void release_batch(void *result)
 static const struct client_method BATCH = {
     .path = "/foliot.v1.TaskService/BatchCreate",
     .what = "cannot create the tasks",
+    .kind = REPEAT_SAFELY, // Unless an item has no key, or another policy.
     .decode = decode_batch,
     .deliver = deliver_batch,
     .release = release_batch,
@@ -190,33 +176,19 @@ static int write_item(struct client_call *call, const void *item)
     return 0;
 }
 
-/* Say which item is to blame. */
-static void name_item(struct fault *fault, size_t index)
-{
-    struct fault plain = *fault;
-
-    fault_set(fault, plain.status, plain.reason, NULL, "items[%zu]: %s", index, plain.message);
-    memcpy(fault->field, plain.field, sizeof(fault->field));
-}
-
 static int write_items(struct client_call *call, const struct foliot_create_request *items,
                        size_t count)
 {
     const unsigned char *bytes = (const unsigned char *)items;
     size_t stride = 0;
 
-    if (count == 0 || count > BATCH_ITEM_COUNT_MAX || items == NULL) {
-        fault_set(&call->fault, RPC_INVALID_ARGUMENT,
-                  count == 0 ? "BATCH_EMPTY" : "BATCH_TOO_LARGE", "items",
-                  "items: are %zu; send 1 to %d (BATCH_ITEM_COUNT_MAX)", items == NULL ? 0 : count,
-                  BATCH_ITEM_COUNT_MAX);
+    if (item_texts_check_count(items, count, &call->fault) != 0) {
         return ERR_INVALID;
     }
     memcpy(&stride, bytes, sizeof(stride));
-    call->kind = REPEAT_SAFELY;
     for (size_t i = 0; i < count; i++) {
         if (write_item(call, bytes + i * stride) != 0) {
-            name_item(&call->fault, i);
+            item_texts_blame(&call->fault, i);
             return ERR_INVALID;
         }
     }

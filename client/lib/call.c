@@ -70,7 +70,7 @@ struct client_call *client_call_new(struct foliot_client *client,
     call->client = client;
     call->method = method;
     call->slot = SLOT_ANY;
-    call->kind = REPEAT_NEVER;
+    call->kind = method->kind;
     call->deadline_us = time_add(clock_boot_us(), time_mul(timeout_ms, US_PER_MS));
     buf_init(&call->bytes, RPC_MESSAGE_BYTES_MAX);
     buf_init(&call->reply, RPC_MESSAGE_BYTES_MAX);

@@ -73,7 +73,8 @@ typedef void (*client_release_fn)(void *result);
 
 struct client_method {
     const char *path;
-    const char *what; /* "cannot create the task" */
+    const char *what;      /* "cannot create the task" */
+    enum repeat_kind kind; /* of its calls, unless one says otherwise */
     client_decode_fn decode;
     client_deliver_fn deliver;
     client_release_fn release;
@@ -93,7 +94,7 @@ struct client_call {
     const struct client_method *method;
     struct buf bytes;      /* the request */
     int32_t slot;          /* or SLOT_ANY */
-    enum repeat_kind kind; /* REPEAT_NEVER until it is set */
+    enum repeat_kind kind; /* that of the method, unless begin says otherwise */
     boot_us deadline_us;
 
     struct rpc_request request; /* the present try */

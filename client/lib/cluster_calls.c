@@ -136,28 +136,17 @@ static void release_topology(void *result)
 static const struct client_method TOPOLOGY = {
     .path = "/foliot.v1.ClusterService/GetTopology",
     .what = "cannot read the topology",
+    .kind = REPEAT_READ,
     .decode = decode_topology,
     .deliver = deliver_topology,
     .release = release_topology,
 };
 
-static struct client_call *begin_topology(struct foliot_client *client,
-                                          const struct foliot_call_options *options, int *code,
-                                          struct foliot_error *error)
-{
-    struct client_call *call = client_call_new(client, &TOPOLOGY, options, code, error);
-
-    if (call != NULL) {
-        call->kind = REPEAT_READ;
-    }
-    return call;
-}
-
 int foliot_topology_get(struct foliot_client *client, const struct foliot_call_options *options,
                         const struct foliot_topology **out, struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_topology(client, options, &code, error);
+    struct client_call *call = client_call_new(client, &TOPOLOGY, options, &code, error);
 
     return call == NULL ? code : client_call_wait(call, (void *)out, error);
 }
@@ -167,7 +156,7 @@ int foliot_topology_get_async(struct foliot_client *client,
                               void *ctx, struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_topology(client, options, &code, error);
+    struct client_call *call = client_call_new(client, &TOPOLOGY, options, &code, error);
 
     return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
 }

@@ -2,13 +2,11 @@
  *
  * Create, get, list and update of queues.
  */
+#include "client/lib/queue_calls.h"
+
 #include "client/lib/client.h"
 #include "lib/base/mem.h"
-#include "proto/codec_queue.h"
 
-#include <foliot/queue.h>
-
-#include <stdio.h>
 #include <string.h>
 
 /* ---- a queue going in ---- */
@@ -92,6 +90,22 @@ static int take_retry(const struct foliot_queue *given, struct retry_policy *out
     return err;
 }
 
+static int take_memory(const struct foliot_queue *given, struct queue *out, struct fault *fault)
+{
+    int err = take_number(given->key_memory_ms, DELAY_MS_MAX, "queue.key_memory",
+                          &out->key_memory_ms, fault);
+
+    if (err == 0) {
+        err = take_number(given->result_memory_ms, DELAY_MS_MAX, "queue.result_memory",
+                          &out->result_memory_ms, fault);
+    }
+    if (err == 0) {
+        err = take_number(given->expire_after_ms, DELAY_MS_MAX, "queue.expire_after",
+                          &out->expire_after_ms, fault);
+    }
+    return err;
+}
+
 static int take_names(const struct foliot_queue *given, struct queue *out, struct fault *fault)
 {
     int err = copy_text(out->tenant, argument_text(given->name_space, NAMESPACE_DEFAULT),
@@ -122,15 +136,14 @@ static int take_queue(const struct foliot_queue *queue, struct queue *out, struc
                           &out->attempt_timeout_ms, fault);
     }
     if (err == 0) {
-        err = take_number(given.key_memory_ms, DELAY_MS_MAX, "queue.key_memory",
-                          &out->key_memory_ms, fault);
-    }
-    if (err == 0) {
         err = take_count(given.concurrency_max, "queue.concurrency_max", &out->concurrency_max,
                          fault);
     }
     if (err == 0) {
         err = take_retry(&given, &out->retry, fault);
+    }
+    if (err == 0) {
+        err = take_memory(&given, out, fault);
     }
     if (err == 0) {
         out->at_most_once = given.delivery == FOLIOT_AT_MOST_ONCE;
@@ -141,13 +154,7 @@ static int take_queue(const struct foliot_queue *queue, struct queue *out, struc
 
 /* ---- a queue coming out ---- */
 
-/* A queue with its texts. */
-struct queue_box {
-    struct foliot_queue queue; /* first */
-    struct queue texts;
-};
-
-static void fill_queue(struct queue_box *box)
+void queue_box_fill(struct queue_box *box)
 {
     const struct queue *from = &box->texts;
 
@@ -168,6 +175,11 @@ static void fill_queue(struct queue_box *box)
         .age_max_ms = from->retry.age_max_ms,
         .version = from->version,
         .id = from->id,
+        .result_memory_ms = from->result_memory_ms,
+        .expire_after_ms = from->expire_after_ms,
+        .is_paused = from->is_paused,
+        .paused_until_ms = from->paused_until_ms,
+        .is_draining = from->is_draining,
     };
 }
 
@@ -195,7 +207,8 @@ void foliot_queue_reply_free(const struct foliot_queue_reply *reply)
     }
 }
 
-static int decode_reply(struct slice bytes, void *result, struct fault *fault)
+int queue_reply_decode(struct slice bytes, queue_reply_read_fn read, bool has_queue, void *result,
+                       struct fault *fault)
 {
     struct reply_box *box = mem_new(1, sizeof(*box));
     const struct foliot_queue_reply **out = result;
@@ -206,28 +219,36 @@ static int decode_reply(struct slice bytes, void *result, struct fault *fault)
         return no_memory(fault);
     }
     arena_init(&box->arena, 0);
-    err = codec_read_queue_reply(bytes, &box->arena, &reply, fault);
+    err = read(bytes, &box->arena, &reply, fault);
     if (err != 0) {
         foliot_queue_reply_free(&box->reply);
         return err;
     }
-    box->queue.texts = reply.queue;
-    fill_queue(&box->queue);
-    box->reply =
-        (struct foliot_queue_reply){&box->queue.queue, reply.unconfirmed, reply.unconfirmed_count};
+    if (has_queue) {
+        box->queue.texts = reply.queue;
+        queue_box_fill(&box->queue);
+        box->reply.queue = &box->queue.queue;
+    }
+    box->reply.unconfirmed = reply.unconfirmed;
+    box->reply.unconfirmed_count = reply.unconfirmed_count;
     *out = &box->reply;
     return 0;
 }
 
-static void deliver_reply(const struct client_call *call, const struct foliot_error *error,
-                          const void *result)
+int queue_decode_reply(struct slice bytes, void *result, struct fault *fault)
+{
+    return queue_reply_decode(bytes, codec_read_queue_reply, true, result, fault);
+}
+
+void queue_deliver_reply(const struct client_call *call, const struct foliot_error *error,
+                         const void *result)
 {
     const struct foliot_queue_reply *const *reply = result;
 
     ((foliot_queue_reply_cb)call->cb)(error, reply == NULL ? NULL : *reply, call->ctx);
 }
 
-static void release_reply(void *result)
+void queue_release_reply(void *result)
 {
     const struct foliot_queue_reply *const *reply = result;
 
@@ -237,30 +258,33 @@ static void release_reply(void *result)
 static const struct client_method CREATE = {
     .path = "/foliot.v1.QueueService/Create",
     .what = "cannot create the queue",
-    .decode = decode_reply,
-    .deliver = deliver_reply,
-    .release = release_reply,
+    .kind = REPEAT_NEVER,
+    .decode = queue_decode_reply,
+    .deliver = queue_deliver_reply,
+    .release = queue_release_reply,
 };
 
 static const struct client_method UPDATE = {
     .path = "/foliot.v1.QueueService/Update",
     .what = "cannot update the queue",
-    .decode = decode_reply,
-    .deliver = deliver_reply,
-    .release = release_reply,
+    .kind = REPEAT_NEVER,
+    .decode = queue_decode_reply,
+    .deliver = queue_deliver_reply,
+    .release = queue_release_reply,
 };
 
 static const struct client_method GET = {
     .path = "/foliot.v1.QueueService/Get",
     .what = "cannot get the queue",
-    .decode = decode_reply,
-    .deliver = deliver_reply,
-    .release = release_reply,
+    .kind = REPEAT_READ,
+    .decode = queue_decode_reply,
+    .deliver = queue_deliver_reply,
+    .release = queue_release_reply,
 };
 
 /* The request could not be written: out of memory, for none of these is large. */
-static struct client_call *refuse_memory(struct client_call *call, int *code,
-                                         struct foliot_error *error)
+struct client_call *queue_refuse_memory(struct client_call *call, int *code,
+                                        struct foliot_error *error)
 {
     (void)no_memory(&call->fault);
     return client_call_refuse(call, code, error);
@@ -282,7 +306,7 @@ static struct client_call *begin_change(struct foliot_client *client,
         return client_call_refuse(call, code, error);
     }
     if (codec_write_queue(&taken, &call->bytes) != 0) {
-        return refuse_memory(call, code, error);
+        return queue_refuse_memory(call, code, error);
     }
     return call;
 }
@@ -327,16 +351,11 @@ int foliot_queue_update_async(struct foliot_client *client, const struct foliot_
     return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
 }
 
-static int take_queue_name(const struct foliot_queue_name *name, struct queue_name *out,
-                           struct fault *fault)
+int queue_take_names(const char *name_space, const char *name, struct queue_name *out,
+                     struct fault *fault)
 {
-    struct foliot_queue_name given;
-
-    if (argument_take(name, &given, sizeof(given), "name", fault) != 0) {
-        return ERR_INVALID;
-    }
-    out->tenant = argument_text(given.name_space, NAMESPACE_DEFAULT);
-    out->name = argument_text(given.name, "");
+    out->tenant = argument_text(name_space, NAMESPACE_DEFAULT);
+    out->name = argument_text(name, "");
     if (argument_check_text(out->tenant, NAME_BYTES_MAX, "namespace", "NAME_BYTES_MAX", fault) !=
         0) {
         return ERR_INVALID;
@@ -344,24 +363,26 @@ static int take_queue_name(const struct foliot_queue_name *name, struct queue_na
     return argument_check_text(out->name, NAME_BYTES_MAX, "name", "NAME_BYTES_MAX", fault);
 }
 
-static struct client_call *begin_get(struct foliot_client *client,
-                                     const struct foliot_queue_name *name,
-                                     const struct foliot_call_options *options, int *code,
-                                     struct foliot_error *error)
+struct client_call *queue_begin_named(struct foliot_client *client,
+                                      const struct client_method *method,
+                                      const struct foliot_queue_name *name,
+                                      const struct foliot_call_options *options, int *code,
+                                      struct foliot_error *error)
 {
+    struct client_call *call = client_call_new(client, method, options, code, error);
+    struct foliot_queue_name given;
     struct queue_name taken;
-    struct client_call *call = client_call_new(client, &GET, options, code, error);
 
     if (call == NULL) {
         return NULL;
     }
-    if (take_queue_name(name, &taken, &call->fault) != 0) {
+    if (argument_take(name, &given, sizeof(given), "name", &call->fault) != 0 ||
+        queue_take_names(given.name_space, given.name, &taken, &call->fault) != 0) {
         return client_call_refuse(call, code, error);
     }
     if (codec_write_queue_name(&taken, &call->bytes) != 0) {
-        return refuse_memory(call, code, error);
+        return queue_refuse_memory(call, code, error);
     }
-    call->kind = REPEAT_READ;
     return call;
 }
 
@@ -370,7 +391,7 @@ int foliot_queue_get(struct foliot_client *client, const struct foliot_queue_nam
                      const struct foliot_queue_reply **out, struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_get(client, name, options, &code, error);
+    struct client_call *call = queue_begin_named(client, &GET, name, options, &code, error);
 
     return call == NULL ? code : client_call_wait(call, (void *)out, error);
 }
@@ -380,7 +401,7 @@ int foliot_queue_get_async(struct foliot_client *client, const struct foliot_que
                            void *ctx, struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_get(client, name, options, &code, error);
+    struct client_call *call = queue_begin_named(client, &GET, name, options, &code, error);
 
     return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
 }
@@ -418,7 +439,7 @@ static int read_page(struct page_box *box, const struct queue_list_reply *reply,
         if (err != 0) {
             return err;
         }
-        fill_queue(&box->queues[i]);
+        queue_box_fill(&box->queues[i]);
         box->pointers[i] = &box->queues[i].queue;
     }
     box->page = (struct foliot_queue_page){box->pointers, reply->count, reply->after_id};
@@ -468,6 +489,7 @@ static void release_page(void *result)
 static const struct client_method LIST = {
     .path = "/foliot.v1.QueueService/List",
     .what = "cannot list the queues",
+    .kind = REPEAT_READ,
     .decode = decode_page,
     .deliver = deliver_page,
     .release = release_page,
@@ -504,9 +526,8 @@ static struct client_call *begin_list(struct foliot_client *client,
         return client_call_refuse(call, code, error);
     }
     if (codec_write_queue_list(&taken, &call->bytes) != 0) {
-        return refuse_memory(call, code, error);
+        return queue_refuse_memory(call, code, error);
     }
-    call->kind = REPEAT_READ;
     return call;
 }
 

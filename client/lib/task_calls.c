@@ -5,6 +5,7 @@
 #include "client/lib/task_calls.h"
 
 #include "client/lib/client.h"
+#include "client/lib/task_view.h"
 #include "lib/base/mem.h"
 #include "proto/route.h"
 
@@ -25,8 +26,8 @@ _Static_assert((int)FOLIOT_CANCEL_CANCELLED == (int)CANCEL_ANSWER_CANCELLED &&
 
 /* ---- arguments ---- */
 
-static int take_queue_name(const char *name_space, const char *queue, struct queue_name *out,
-                           struct fault *fault)
+int task_take_queue(const char *name_space, const char *queue, struct queue_name *out,
+                    struct fault *fault)
 {
     out->tenant = argument_text(name_space, NAMESPACE_DEFAULT);
     out->name = argument_text(queue, "");
@@ -102,13 +103,45 @@ static int take_key_policy(const struct foliot_create_request *given, struct cre
     return 0;
 }
 
+int task_take_tags(const struct foliot_tag *tags, size_t count, char *text, struct slice *out,
+                   struct fault *fault)
+{
+    struct tag sorted[TAG_COUNT_MAX];
+    char errmsg[FAULT_MESSAGE_BYTES - 8];
+    size_t len = 0;
+
+    if (tags == NULL && count > 0) {
+        fault_set(fault, RPC_INVALID_ARGUMENT, "ARGUMENT_MISSING", "tags",
+                  "tags: is NULL, but tag_count is %zu", count);
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < count && i < TAG_COUNT_MAX; i++) {
+        sorted[i] = (struct tag){slice_of(argument_text(tags[i].name, "")),
+                                 slice_of(argument_text(tags[i].value, ""))};
+    }
+    if (tags_write(sorted, count, text, &len, errmsg, sizeof(errmsg)) != 0) {
+        fault_set(fault, RPC_INVALID_ARGUMENT, "TAGS_INVALID", "tags", "tags: %s", errmsg);
+        return ERR_INVALID;
+    }
+    *out = (struct slice){(const uint8_t *)text, len};
+    return 0;
+}
+
+static int take_expiry(int64_t expire_ms, wall_ms *out, struct fault *fault)
+{
+    *out = time_max(expire_ms, 0);
+    return expire_ms <= DUE_WALL_MS_MAX
+               ? 0
+               : refuse_time("expire_time", expire_ms, "DUE_WALL_MS_MAX", fault);
+}
+
 int task_take_create(const struct foliot_create_request *given, struct create_request *out,
                      struct create_place *place, struct fault *fault)
 {
     int err;
 
     memset(out, 0, sizeof(*out)); // Also what this library does not know of yet.
-    err = take_queue_name(given->name_space, given->queue, &out->queue, fault);
+    err = task_take_queue(given->name_space, given->queue, &out->queue, fault);
     if (err == 0) {
         err = take_when(given->when, given->when_ms, &out->when, fault);
     }
@@ -121,10 +154,17 @@ int task_take_create(const struct foliot_create_request *given, struct create_re
     if (err == 0) {
         err = take_key_policy(given, out, fault);
     }
+    if (err == 0) {
+        err = take_expiry(given->expire_ms, &out->expire_ms, fault);
+    }
+    if (err == 0) {
+        err = task_take_tags(given->tags, given->tag_count, place->tags, &out->tags, fault);
+    }
     if (err != 0) {
         return err;
     }
-    *place = (struct create_place){.slot = SLOT_ANY, .kind = REPEAT_NEVER};
+    place->slot = SLOT_ANY;
+    place->kind = REPEAT_NEVER;
     if (out->key.len > 0) {
         place->slot = route_key_slot(out->queue.tenant, out->queue.name, out->key);
         if (out->key_policy == KEY_KEEP) { // REPLACE might run a task twice that was due at once.
@@ -134,8 +174,8 @@ int task_take_create(const struct foliot_create_request *given, struct create_re
     return 0;
 }
 
-static int take_name(const struct foliot_task_name *given, struct task_name *out, int32_t *slot,
-                     struct fault *fault)
+int task_take_name(const struct foliot_task_name *given, struct task_name *out, int32_t *slot,
+                   struct fault *fault)
 {
     struct foliot_task_name name;
     const char *id;
@@ -143,7 +183,7 @@ static int take_name(const struct foliot_task_name *given, struct task_name *out
     *out = (struct task_name){.id = {0, 0}};
     *slot = SLOT_ANY;
     if (argument_take(given, &name, sizeof(name), "name", fault) != 0 ||
-        take_queue_name(name.name_space, name.queue, &out->queue, fault) != 0 ||
+        task_take_queue(name.name_space, name.queue, &out->queue, fault) != 0 ||
         take_key(name.key, &out->key, fault) != 0) {
         return ERR_INVALID;
     }
@@ -171,7 +211,7 @@ static struct client_call *refuse_size(struct client_call *call, int *code,
     return client_call_refuse(call, code, error);
 }
 
-static void format_id(struct task_id id, char *text)
+void task_format_id(struct task_id id, char *text)
 {
     text[0] = '\0';
     if (id.seq != 0) {
@@ -184,7 +224,7 @@ static void format_id(struct task_id id, char *text)
 void task_fill_created(const struct create_reply *reply, struct foliot_created *out)
 {
     memset(out, 0, sizeof(*out));
-    format_id(reply->id, out->id);
+    task_format_id(reply->id, out->id);
     out->created = reply->created;
     out->due_ms = reply->due_ms;
 }
@@ -213,6 +253,7 @@ static void deliver_created(const struct client_call *call, const struct foliot_
 static const struct client_method CREATE = {
     .path = "/foliot.v1.TaskService/Create",
     .what = "cannot create the task",
+    .kind = REPEAT_NEVER,
     .decode = decode_created,
     .deliver = deliver_created,
 };
@@ -267,37 +308,6 @@ int foliot_task_create_async(struct foliot_client *client,
 
 /* ---- get ---- */
 
-/* A task and the memory of its texts. */
-struct task_box {
-    struct foliot_task task; /* first */
-    struct arena arena;
-};
-
-void foliot_task_free(const struct foliot_task *task)
-{
-    struct task_box *box = (struct task_box *)(uintptr_t)task;
-
-    if (box != NULL) {
-        arena_fini(&box->arena);
-        mem_free(box);
-    }
-}
-
-static void fill_task(const struct task_view *view, struct foliot_task *out)
-{
-    format_id(view->id, out->id);
-    out->name_space = view->queue.tenant;
-    out->queue = view->queue.name;
-    out->key = view->key.len > 0 ? (const char *)view->key.data : "";
-    out->due_ms = view->due_ms;
-    out->created_ms = view->created_ms;
-    out->payload = view->payload.data;
-    out->payload_size = view->payload.len;
-    out->state = (enum foliot_task_state)view->state;
-    out->attempt = view->attempt;
-    out->failures = view->failures;
-}
-
 static int decode_task(struct slice bytes, void *result, struct fault *fault)
 {
     struct task_box *box = mem_new(1, sizeof(*box));
@@ -312,11 +322,11 @@ static int decode_task(struct slice bytes, void *result, struct fault *fault)
     arena_init(&box->arena, 0);
     err = codec_read_get_reply(bytes, &box->arena, &view, fault);
     if (err != 0) {
-        foliot_task_free(&box->task);
+        foliot_task_free(&box->item.task);
         return err;
     }
-    fill_task(&view, &box->task);
-    *out = &box->task;
+    task_item_fill(&box->item, &view);
+    *out = &box->item.task;
     return 0;
 }
 
@@ -338,31 +348,31 @@ static void release_task(void *result)
 static const struct client_method GET = {
     .path = "/foliot.v1.TaskService/Get",
     .what = "cannot get the task",
+    .kind = REPEAT_READ,
     .decode = decode_task,
     .deliver = deliver_task,
     .release = release_task,
 };
 
 /* A call that names a task and says nothing more. */
-static struct client_call *begin_named(struct foliot_client *client,
-                                       const struct client_method *method,
-                                       const struct foliot_task_name *name,
-                                       const struct foliot_call_options *options, int *code,
-                                       struct foliot_error *error)
+struct client_call *task_begin_named(struct foliot_client *client,
+                                     const struct client_method *method,
+                                     const struct foliot_task_name *name,
+                                     const struct foliot_call_options *options, int *code,
+                                     struct foliot_error *error)
 {
-    struct task_name task;
     struct client_call *call = client_call_new(client, method, options, code, error);
+    struct task_name task;
 
     if (call == NULL) {
         return NULL;
     }
-    if (take_name(name, &task, &call->slot, &call->fault) != 0) {
+    if (task_take_name(name, &task, &call->slot, &call->fault) != 0) {
         return client_call_refuse(call, code, error);
     }
     if (codec_write_task_name(&task, &call->bytes) != 0) {
         return refuse_size(call, code, error);
     }
-    call->kind = method == &GET ? REPEAT_READ : REPEAT_SAFELY;
     return call;
 }
 
@@ -371,7 +381,7 @@ int foliot_task_get(struct foliot_client *client, const struct foliot_task_name 
                     struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_named(client, &GET, name, options, &code, error);
+    struct client_call *call = task_begin_named(client, &GET, name, options, &code, error);
 
     return call == NULL ? code : client_call_wait(call, (void *)out, error);
 }
@@ -381,7 +391,7 @@ int foliot_task_get_async(struct foliot_client *client, const struct foliot_task
                           struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_named(client, &GET, name, options, &code, error);
+    struct client_call *call = task_begin_named(client, &GET, name, options, &code, error);
 
     return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
 }
@@ -401,7 +411,7 @@ static int decode_cancelled(struct slice bytes, void *result, struct fault *faul
         memset(out, 0, sizeof(*out));
         out->outcome = (enum foliot_cancel_outcome)reply.outcome;
         out->attempt = reply.attempt;
-        format_id(reply.id, out->id);
+        task_format_id(reply.id, out->id);
     }
     arena_fini(&arena);
     return err;
@@ -416,6 +426,7 @@ static void deliver_cancelled(const struct client_call *call, const struct folio
 static const struct client_method CANCEL = {
     .path = "/foliot.v1.TaskService/Cancel",
     .what = "cannot cancel the task",
+    .kind = REPEAT_SAFELY,
     .decode = decode_cancelled,
     .deliver = deliver_cancelled,
 };
@@ -427,7 +438,7 @@ int foliot_task_cancel(struct foliot_client *client, const struct foliot_task_na
                        struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_named(client, &CANCEL, name, options, &code, error);
+    struct client_call *call = task_begin_named(client, &CANCEL, name, options, &code, error);
 
     return call == NULL ? code : client_call_wait(call, out, error);
 }
@@ -437,7 +448,7 @@ int foliot_task_cancel_async(struct foliot_client *client, const struct foliot_t
                              void *ctx, struct foliot_error *error)
 {
     int code;
-    struct client_call *call = begin_named(client, &CANCEL, name, options, &code, error);
+    struct client_call *call = task_begin_named(client, &CANCEL, name, options, &code, error);
 
     return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
 }
@@ -455,7 +466,7 @@ static int decode_updated(struct slice bytes, void *result, struct fault *fault)
     err = codec_read_update_reply(bytes, &arena, &reply, fault);
     if (err == 0) {
         memset(out, 0, sizeof(*out));
-        format_id(reply.id, out->id);
+        task_format_id(reply.id, out->id);
         out->due_ms = reply.due_ms;
         out->may_be_running_attempt = reply.may_be_running_attempt;
     }
@@ -472,6 +483,7 @@ static void deliver_updated(const struct client_call *call, const struct foliot_
 static const struct client_method UPDATE = {
     .path = "/foliot.v1.TaskService/Update",
     .what = "cannot update the task",
+    .kind = REPEAT_SAFELY,
     .decode = decode_updated,
     .deliver = deliver_updated,
 };
@@ -485,7 +497,7 @@ static int take_update(const struct foliot_update_request *request, struct updat
 
     memset(out, 0, sizeof(*out));
     if (argument_take(request, &given, sizeof(given), "request", fault) != 0 ||
-        take_name(given.name, &out->task, slot, fault) != 0 ||
+        task_take_name(given.name, &out->task, slot, fault) != 0 ||
         take_when(given.when, given.when_ms, &out->when, fault) != 0) {
         return ERR_INVALID;
     }
@@ -512,7 +524,6 @@ static struct client_call *begin_update(struct foliot_client *client,
     if (codec_write_update(&update, &call->bytes) != 0) {
         return refuse_size(call, code, error);
     }
-    call->kind = REPEAT_SAFELY;
     return call;
 }
 
@@ -533,6 +544,36 @@ int foliot_task_update_async(struct foliot_client *client,
 {
     int code;
     struct client_call *call = begin_update(client, request, options, &code, error);
+
+    return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
+}
+
+/* ---- run now ---- */
+
+static const struct client_method RUN_NOW = {
+    .path = "/foliot.v1.TaskService/RunNow",
+    .what = "cannot run the task now",
+    .kind = REPEAT_NEVER, // It could run, fail, and run once more.
+    .decode = decode_updated,
+    .deliver = deliver_updated,
+};
+
+int foliot_task_run_now(struct foliot_client *client, const struct foliot_task_name *name,
+                        const struct foliot_call_options *options, struct foliot_updated *out,
+                        struct foliot_error *error)
+{
+    int code;
+    struct client_call *call = task_begin_named(client, &RUN_NOW, name, options, &code, error);
+
+    return call == NULL ? code : client_call_wait(call, out, error);
+}
+
+int foliot_task_run_now_async(struct foliot_client *client, const struct foliot_task_name *name,
+                              const struct foliot_call_options *options, foliot_updated_cb cb,
+                              void *ctx, struct foliot_error *error)
+{
+    int code;
+    struct client_call *call = task_begin_named(client, &RUN_NOW, name, options, &code, error);
 
     return call == NULL ? code : client_call_start(call, (client_any_fn)cb, ctx, error);
 }

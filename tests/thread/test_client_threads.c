@@ -5,11 +5,10 @@
  */
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
-#include "lib/io/loop.h"
-#include "lib/rpc/rpc_server.h"
 #include "proto/codec_task.h"
 #include "proto/route.h"
 #include "tests/lib/must.h"
+#include "tests/lib/played.h"
 
 #include <foliot.h>
 
@@ -25,16 +24,8 @@
 
 /* ---- the broker ---- */
 
-/* Answers a create with an id that has the number of its key in it; holds those of queue "hold". */
-struct played {
-    struct loop *loop;
-    struct loop_waker *ender;
-    struct rpc_server *server;
-    struct rpc_method create;
-    pthread_t thread;
-    atomic_int held_count;
-    char address[32];
-};
+/* Calls of queue "hold", which are never answered. */
+static atomic_int held_count;
 
 static void on_cancel(struct rpc_call *call, void *ctx)
 {
@@ -42,21 +33,22 @@ static void on_cancel(struct rpc_call *call, void *ctx)
     rpc_call_fail(call, RPC_CANCELLED, "gone", (struct slice){NULL, 0}, 0);
 }
 
+/* Answers with an id that has the number of the key in it; holds those of queue "hold". */
 static void on_create(struct rpc_call *call, struct slice request, void *ctx)
 {
-    struct played *played = ctx;
     struct create_request create;
     struct create_reply reply = {.created = true, .due_ms = 1};
     struct arena arena;
     struct fault fault;
     struct buf bytes;
 
+    (void)ctx;
     arena_init(&arena, 0);
     buf_init(&bytes, 4096);
     MUST_OK(codec_read_create(request, &arena, &create, &fault));
     if (strcmp(create.queue.name, "hold") == 0) {
         rpc_call_on_cancel(call, on_cancel, NULL);
-        atomic_fetch_add(&played->held_count, 1);
+        atomic_fetch_add(&held_count, 1);
     } else {
         reply.id.slot = route_key_slot("default", create.queue.name, create.key);
         reply.id.seq = strtol((const char *)create.key.data, NULL, 10) + 1;
@@ -67,51 +59,12 @@ static void on_create(struct rpc_call *call, struct slice request, void *ctx)
     arena_fini(&arena);
 }
 
-static void on_closed(void *ctx)
+static void start(struct played *played)
 {
-    struct played *played = ctx;
+    static const struct rpc_method create = {.path = "/foliot.v1.TaskService/Create",
+                                             .handler = on_create};
 
-    loop_stop(played->loop);
-}
-
-static void on_end(void *ctx)
-{
-    struct played *played = ctx;
-
-    rpc_server_close(played->server, on_closed, played);
-}
-
-static void *run_played(void *ctx)
-{
-    struct played *played = ctx;
-
-    loop_run(played->loop);
-    loop_waker_close(played->ender);
-    loop_close(played->loop);
-    return NULL;
-}
-
-static void start_played(struct played *played)
-{
-    struct rpc_server_options options;
-
-    memset(played, 0, sizeof(*played));
-    played->create = (struct rpc_method){
-        .path = "/foliot.v1.TaskService/Create", .handler = on_create, .ctx = played};
-    rpc_server_options_init(&options);
-    MUST_OK(loop_open(&played->loop));
-    MUST_OK(loop_waker_open(played->loop, on_end, played, &played->ender));
-    MUST_OK(rpc_server_open(played->loop, &options, &played->server));
-    MUST_OK(rpc_server_add(played->server, &played->create));
-    (void)snprintf(played->address, sizeof(played->address), "127.0.0.1:%u",
-                   rpc_server_port(played->server));
-    MUST_EQ(pthread_create(&played->thread, NULL, run_played, played), 0);
-}
-
-static void stop_played(struct played *played)
-{
-    loop_waker_wake(played->ender);
-    MUST_EQ(pthread_join(played->thread, NULL), 0);
+    played_start(played, &create, 1);
 }
 
 static struct foliot_client *open_client(const struct played *played, uint32_t calls_max)
@@ -185,7 +138,7 @@ static void every_thread_gets_the_answers_of_its_own_calls(void)
     struct foliot_client *client;
     struct played played;
 
-    start_played(&played);
+    start(&played);
     client = open_client(&played, 0);
     for (int i = 0; i < THREAD_COUNT; i++) {
         callers[i] = (struct caller){.client = client, .number = i};
@@ -198,7 +151,7 @@ static void every_thread_gets_the_answers_of_its_own_calls(void)
     MUST_EQ(stats.calls, THREAD_COUNT * CALL_COUNT);
     MUST_EQ(stats.calls_waiting, 0);
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
-    stop_played(&played);
+    played_stop(&played);
     MUST_EQ(mem_block_count(), blocks);
 }
 
@@ -286,7 +239,7 @@ static void callbacks_come_once_and_may_start_other_calls(void)
     struct foliot_client *client;
     struct played played;
 
-    start_played(&played);
+    start(&played);
     client = open_client(&played, 0);
     for (int i = 0; i < THREAD_COUNT; i++) {
         MUST_EQ(sem_init(&all[i], 0, 0), 0);
@@ -298,7 +251,7 @@ static void callbacks_come_once_and_may_start_other_calls(void)
         MUST_EQ(sem_destroy(&all[i]), 0);
     }
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
-    stop_played(&played);
+    played_stop(&played);
     MUST_EQ(mem_block_count(), blocks);
 }
 
@@ -325,13 +278,13 @@ static void stop_ends_what_waits_and_refuses_what_comes(void)
     struct foliot_error error;
     struct played played;
 
-    start_played(&played);
+    start(&played);
     client = open_client(&played, 0);
     for (int i = 0; i < THREAD_COUNT; i++) {
         callers[i] = (struct caller){.client = client};
         MUST_EQ(pthread_create(&threads[i], NULL, create_held, &callers[i]), 0);
     }
-    MUST_SOON(atomic_load(&played.held_count) == THREAD_COUNT, 20000);
+    MUST_SOON(atomic_load(&held_count) == THREAD_COUNT, 20000);
     foliot_client_stop(client);
     for (int i = 0; i < THREAD_COUNT; i++) {
         MUST_EQ(pthread_join(threads[i], NULL), 0);
@@ -341,7 +294,7 @@ static void stop_ends_what_waits_and_refuses_what_comes(void)
     MUST_EQ_TEXT(error.reason, "STOPPED");
     MUST_EQ(error.may_have_happened, 0);
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
-    stop_played(&played);
+    played_stop(&played);
     MUST_EQ(mem_block_count(), blocks);
 }
 
@@ -363,7 +316,7 @@ static void calls_max_is_held_and_close_ends_the_rest(void)
     struct played played;
     atomic_int ended = 0;
 
-    start_played(&played);
+    start(&played);
     client = open_client(&played, 4);
     for (int i = 0; i < 4; i++) {
         MUST_EQ(foliot_task_create_async(client, &request, NULL, on_ended, &ended, NULL),
@@ -372,10 +325,10 @@ static void calls_max_is_held_and_close_ends_the_rest(void)
     MUST_EQ(foliot_task_create_async(client, &request, NULL, on_ended, &ended, &error),
             FOLIOT_RESOURCE_EXHAUSTED);
     MUST_EQ_TEXT(error.reason, "CALLS_MAX");
-    MUST_SOON(atomic_load(&played.held_count) == 4, 20000);
+    MUST_SOON(atomic_load(&held_count) == 4, 20000);
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
     MUST_EQ(atomic_load(&ended), 4);
-    stop_played(&played);
+    played_stop(&played);
 }
 
 static void *open_and_close(void *ctx)
@@ -399,14 +352,14 @@ static void clients_come_and_go_in_several_threads(void)
     pthread_t threads[4];
     struct played played;
 
-    start_played(&played);
+    start(&played);
     for (int i = 0; i < 4; i++) {
         MUST_EQ(pthread_create(&threads[i], NULL, open_and_close, &played), 0);
     }
     for (int i = 0; i < 4; i++) {
         MUST_EQ(pthread_join(threads[i], NULL), 0);
     }
-    stop_played(&played);
+    played_stop(&played);
     MUST_EQ(mem_block_count(), blocks);
 }
 
@@ -420,7 +373,7 @@ static void a_deadline_ends_a_call_that_no_broker_answers(void)
     struct played played;
     int64_t start_ms;
 
-    start_played(&played);
+    start(&played);
     client = open_client(&played, 0);
     foliot_call_options_init(&options);
     options.timeout_ms = 200;
@@ -431,7 +384,7 @@ static void a_deadline_ends_a_call_that_no_broker_answers(void)
     MUST_LE(must_now_ms() - start_ms, 5000);
     MUST_EQ(error.may_have_happened, 1);
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
-    stop_played(&played);
+    played_stop(&played);
 }
 
 int main(int argc, char **argv)

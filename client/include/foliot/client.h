@@ -58,6 +58,16 @@ extern "C" {
 /* Room for a task's id and its NUL: an id has 20 characters. */
 #define FOLIOT_ID_SIZE 24
 
+/* Room for a page token and its NUL. */
+#define FOLIOT_TOKEN_SIZE 96
+
+/* When something is to happen. */
+enum foliot_when {
+    FOLIOT_WHEN_UNSAID = 0, /* what the call says of it */
+    FOLIOT_WHEN_AT = 1,     /* a point in time */
+    FOLIOT_WHEN_AFTER = 2   /* a delay, from now by the database's clock */
+};
+
 /* How a call ended. The numbers are those of gRPC and never change. */
 enum foliot_code {
     FOLIOT_OK = 0,
@@ -168,7 +178,7 @@ struct foliot_client_stats {
     uint64_t direct;        /* tries that went straight to the owner */
     uint64_t refreshes;     /* answers that told brokers and shards anew */
     uint32_t brokers;       /* brokers known; 0 before the first of these answers */
-    uint32_t calls_waiting; /* calls that wait for their answer */
+    uint32_t calls_waiting; /* calls that wait for their answer; not those whose callback runs */
     uint64_t reserved[4];
 };
 

@@ -43,6 +43,11 @@ struct foliot_queue {
     uint32_t version; /* counts the changes. To foliot_queue_update(): the version that is to be
                          replaced, 0 for any */
     uint32_t id;      /* never reused; read only */
+    int64_t result_memory_ms; /* how long results are kept; 0, the default: not at all */
+    int64_t expire_after_ms;  /* a task expires so long after its due time; 0, the default: never */
+    int is_paused;            /* read only, as the next two: no attempt starts … */
+    int64_t paused_until_ms;  /* … before this; 0: until resumed */
+    int is_draining;          /* takes no more tasks */
 };
 
 static inline void foliot_queue_init(struct foliot_queue *queue)
@@ -59,6 +64,8 @@ static inline void foliot_queue_init(struct foliot_queue *queue)
     queue->failures_max = FOLIOT_DEFAULT;
     queue->unknowns_max = FOLIOT_DEFAULT;
     queue->age_max_ms = FOLIOT_DEFAULT;
+    queue->result_memory_ms = FOLIOT_DEFAULT;
+    queue->expire_after_ms = FOLIOT_DEFAULT;
 }
 
 /* Take a queue that was read, to change it; its texts stay those of `from`. */
@@ -70,7 +77,7 @@ static inline void foliot_queue_copy(struct foliot_queue *queue, const struct fo
 
 /* A queue as it stands after a call. */
 struct foliot_queue_reply {
-    const struct foliot_queue *queue;
+    const struct foliot_queue *queue; /* NULL after foliot_queue_delete() */
     const char *const *unconfirmed; /* brokers that have not confirmed the change yet: they read it
                                        when they meet the queue */
     size_t unconfirmed_count;
@@ -190,6 +197,153 @@ FOLIOT_API int foliot_queue_list_async(struct foliot_client *client,
 
 /* NULL is fine. */
 FOLIOT_API void foliot_queue_page_free(const struct foliot_queue_page *page);
+
+/* ---- pause, resume, drain, delete ---- */
+
+struct foliot_queue_pause_request {
+    size_t struct_size;
+    const char *name_space; /* empty: "default" */
+    const char *name;
+    enum foliot_when end; /* unsaid: until resumed */
+    int64_t end_ms;       /* up to 365 days from now */
+};
+
+static inline void foliot_queue_pause_request_init(struct foliot_queue_pause_request *request)
+{
+    memset(request, 0, sizeof(*request));
+    request->struct_size = sizeof(*request);
+}
+
+/*
+ * Start no attempt of a queue, for a while or until it is resumed. Attempts that run go on, tasks
+ * may be made.
+ *
+ * repeats: always.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), INVALID_ARGUMENT, and those of all calls.
+ */
+FOLIOT_API int foliot_queue_pause(struct foliot_client *client,
+                                  const struct foliot_queue_pause_request *request,
+                                  const struct foliot_call_options *options,
+                                  const struct foliot_queue_reply **out,
+                                  struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_pause_async(struct foliot_client *client,
+                                        const struct foliot_queue_pause_request *request,
+                                        const struct foliot_call_options *options,
+                                        foliot_queue_reply_cb cb, void *ctx,
+                                        struct foliot_error *error);
+
+/*
+ * End a pause and a drain.
+ *
+ * repeats: always.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), and those of all calls.
+ */
+FOLIOT_API int foliot_queue_resume(struct foliot_client *client,
+                                   const struct foliot_queue_name *name,
+                                   const struct foliot_call_options *options,
+                                   const struct foliot_queue_reply **out,
+                                   struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_resume_async(struct foliot_client *client,
+                                         const struct foliot_queue_name *name,
+                                         const struct foliot_call_options *options,
+                                         foliot_queue_reply_cb cb, void *ctx,
+                                         struct foliot_error *error);
+
+/*
+ * Take no more tasks; those that are there go on.
+ *
+ * repeats: always.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), and those of all calls.
+ */
+FOLIOT_API int foliot_queue_drain(struct foliot_client *client,
+                                  const struct foliot_queue_name *name,
+                                  const struct foliot_call_options *options,
+                                  const struct foliot_queue_reply **out,
+                                  struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_drain_async(struct foliot_client *client,
+                                        const struct foliot_queue_name *name,
+                                        const struct foliot_call_options *options,
+                                        foliot_queue_reply_cb cb, void *ctx,
+                                        struct foliot_error *error);
+
+struct foliot_queue_delete_request {
+    size_t struct_size;
+    const char *name_space; /* empty: "default" */
+    const char *name;
+    uint32_t version; /* above 0: the present version must be this one */
+};
+
+static inline void foliot_queue_delete_request_init(struct foliot_queue_delete_request *request)
+{
+    memset(request, 0, sizeof(*request));
+    request->struct_size = sizeof(*request);
+}
+
+/*
+ * Delete a queue that is draining and has neither tasks nor dead letters.
+ *
+ * repeats: not if its outcome is unknown.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), FAILED_PRECONDITION (the reason says what it still holds,
+ * or QUEUE_CHANGED), and those of all calls.
+ */
+FOLIOT_API int foliot_queue_delete(struct foliot_client *client,
+                                   const struct foliot_queue_delete_request *request,
+                                   const struct foliot_call_options *options,
+                                   const struct foliot_queue_reply **out,
+                                   struct foliot_error *error);
+
+FOLIOT_API int foliot_queue_delete_async(struct foliot_client *client,
+                                         const struct foliot_queue_delete_request *request,
+                                         const struct foliot_call_options *options,
+                                         foliot_queue_reply_cb cb, void *ctx,
+                                         struct foliot_error *error);
+
+/* ---- figures ---- */
+
+/* Rows are counted by the owners of the shards; a count may be some seconds old. */
+struct foliot_queue_stats {
+    const struct foliot_queue *queue;
+    uint64_t pending;     /* tasks that have not ended */
+    uint64_t overdue;     /* of these, due at counted_ms */
+    uint64_t dead;        /* dead letters */
+    int64_t first_due_ms; /* earliest of the pending; FOLIOT_TIME_UNKNOWN: none */
+    int64_t counted_ms;   /* oldest of the counts; FOLIOT_TIME_UNKNOWN: nothing was counted */
+    uint32_t running;     /* attempts claimed or running now */
+    uint64_t done;        /* attempts since the owners of now have started, by their outcome */
+    uint64_t retried;
+    uint64_t died;
+    uint64_t expired;
+    uint64_t unknown;
+    const uint32_t *missing; /* shards whose owner did not answer: theirs is missing above */
+    size_t missing_count;
+};
+
+/*
+ * Read the figures of a queue.
+ *
+ * repeats: always.
+ * errors:  NOT_FOUND (QUEUE_NOT_FOUND), and those of all calls.
+ */
+FOLIOT_API int foliot_queue_stats_get(struct foliot_client *client,
+                                      const struct foliot_queue_name *name,
+                                      const struct foliot_call_options *options,
+                                      const struct foliot_queue_stats **out,
+                                      struct foliot_error *error);
+
+typedef void (*foliot_queue_stats_cb)(const struct foliot_error *error,
+                                      const struct foliot_queue_stats *stats, void *ctx);
+
+FOLIOT_API int foliot_queue_stats_get_async(struct foliot_client *client,
+                                            const struct foliot_queue_name *name,
+                                            const struct foliot_call_options *options,
+                                            foliot_queue_stats_cb cb, void *ctx,
+                                            struct foliot_error *error);
+
+/* NULL is fine. */
+FOLIOT_API void foliot_queue_stats_free(const struct foliot_queue_stats *stats);
 
 #ifdef __cplusplus
 }

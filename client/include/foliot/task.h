@@ -11,11 +11,11 @@
 extern "C" {
 #endif
 
-/* When to run a task. */
-enum foliot_when {
-    FOLIOT_WHEN_UNSAID = 0, /* create: at once; update: the time stays */
-    FOLIOT_WHEN_AT = 1,     /* when_ms is a point in time; one in the past: at once */
-    FOLIOT_WHEN_AFTER = 2   /* when_ms is a delay, from now by the database's clock */
+/* For people and filters; go to the target with each attempt. Names of 1 to 63 bytes of a-z A-Z 0-9
+ * . _ / - and values of up to 255 bytes without control characters; up to 16 for a task. */
+struct foliot_tag {
+    const char *name;
+    const char *value;
 };
 
 /* What a create does when its key is taken. */
@@ -31,7 +31,7 @@ struct foliot_create_request {
     size_t struct_size;
     const char *name_space; /* empty: "default" */
     const char *queue;      /* must exist */
-    enum foliot_when when;
+    enum foliot_when when;  /* unsaid, or a time in the past: at once */
     int64_t when_ms;
     const void *payload; /* may be NULL if payload_size is 0 */
     size_t payload_size; /* bytes, up to 65 536 */
@@ -40,6 +40,9 @@ struct foliot_create_request {
     enum foliot_key_policy key_policy;
     int64_t latest_ms; /* with FOLIOT_KEY_REPLACE: however often it is replaced, it is not due later
                           than this point in time; 0: no bound */
+    int64_t expire_ms; /* no attempt starts after this point in time; 0: as the queue says */
+    const struct foliot_tag *tags;
+    size_t tag_count;
 };
 
 static inline void foliot_create_request_init(struct foliot_create_request *request)
@@ -150,13 +153,18 @@ static inline void foliot_task_name_init(struct foliot_task_name *name)
 }
 
 enum foliot_task_state {
-    FOLIOT_TASK_WAITING = 1, /* for its due time */
-    FOLIOT_TASK_READY = 2,   /* due, waits for room at its target */
-    FOLIOT_TASK_RUNNING = 3, /* an attempt is claimed: it starts now, or may be running */
-    FOLIOT_TASK_RETRYING = 4 /* has failed, waits for its next due time */
+    FOLIOT_TASK_WAITING = 1,  /* for its due time */
+    FOLIOT_TASK_READY = 2,    /* due, waits for room at its target */
+    FOLIOT_TASK_RUNNING = 3,  /* an attempt is claimed: it starts now, or may be running */
+    FOLIOT_TASK_RETRYING = 4, /* has failed, waits for its next due time */
+    /* the rest have ended */
+    FOLIOT_TASK_DONE = 5,
+    FOLIOT_TASK_OBSOLETE = 6, /* its target no longer wanted it */
+    FOLIOT_TASK_DEAD = 7,     /* a dead letter */
+    FOLIOT_TASK_EXPIRED = 8   /* its time to start had passed */
 };
 
-/* A pending task. */
+/* A task. Texts are never NULL. */
 struct foliot_task {
     char id[FOLIOT_ID_SIZE];
     const char *name_space;
@@ -167,12 +175,22 @@ struct foliot_task {
     const void *payload;
     size_t payload_size;
     enum foliot_task_state state;
-    uint32_t attempt;  /* the highest attempt that was issued; 0 before the first */
-    uint32_t failures; /* attempts that ended badly */
+    uint32_t attempt;              /* the highest attempt that was issued; 0 before the first */
+    uint32_t failures;             /* attempts that ended badly */
+    const struct foliot_tag *tags; /* by name */
+    size_t tag_count;
+    int64_t expire_ms; /* 0: never */
+    /* of a task that has ended */
+    int64_t ended_ms;     /* FOLIOT_TIME_UNKNOWN while it is pending */
+    int64_t forget_ms;    /* until when this is remembered; FOLIOT_TIME_UNKNOWN: until purged */
+    const void *response; /* DONE: what the target answered, if the queue keeps results */
+    size_t response_size;
+    const char *error; /* DEAD: the last error */
 };
 
 /*
- * Read a pending task.
+ * Read a task that is pending, or has ended and is remembered: a dead letter, or a result of a
+ * queue that keeps results.
  *
  * repeats: always.
  * errors:  NOT_FOUND (TASK_GONE: no longer pending; TASK_NOT_FOUND: was never made, or its key is
@@ -276,6 +294,24 @@ FOLIOT_API int foliot_task_update_async(struct foliot_client *client,
                                         const struct foliot_call_options *options,
                                         foliot_updated_cb cb, void *ctx,
                                         struct foliot_error *error);
+
+/*
+ * Make a pending task due at once. As an update, it ends no attempt that may be running: another
+ * one follows only if that does not end well.
+ *
+ * repeats: not if its outcome is unknown.
+ * errors:  NOT_FOUND (TASK_GONE, TASK_NOT_FOUND), and those of all calls.
+ */
+FOLIOT_API int foliot_task_run_now(struct foliot_client *client,
+                                   const struct foliot_task_name *name,
+                                   const struct foliot_call_options *options,
+                                   struct foliot_updated *out, struct foliot_error *error);
+
+FOLIOT_API int foliot_task_run_now_async(struct foliot_client *client,
+                                         const struct foliot_task_name *name,
+                                         const struct foliot_call_options *options,
+                                         foliot_updated_cb cb, void *ctx,
+                                         struct foliot_error *error);
 
 #ifdef __cplusplus
 }
