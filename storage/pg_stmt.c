@@ -324,9 +324,10 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          {I4}},
     [PG_STMT_ENDED_SWEEP] =
         {"ended_sweep",
+         // The clock in a subselect: it is volatile, and a condition with it is no index's.
          "DELETE FROM foliot_data.ended WHERE ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.ended"
-         "  WHERE until_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000"
-         "  LIMIT $1 FOR UPDATE SKIP LOCKED))",
+         "  WHERE until_ms < (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+         "   - 60000) LIMIT $1 FOR UPDATE SKIP LOCKED))",
          1,
          {I4}},
     [PG_STMT_CLOCK] = {"clock",

@@ -169,7 +169,8 @@ struct store_batch {
     size_t drop_count;
     bool sweep; /* also delete every claim row that has no live member; one whose deadlines are
                    still to come may be left for a later sweep. And results that are past their
-                   keep_until_ms by the database's own clock, perhaps not all at once */
+                   keep_until_ms by the database's own clock: what is left of them goes little
+                   by little with later writes */
     store_batch_cb cb;
     void *owner; /* the caller's */
     int result;  /* 0, ERR_OUTCOME_UNKNOWN, ERR_UNAVAILABLE */

@@ -62,8 +62,8 @@
 /* Rows of one slice of due times: a page is read, decoded and put away in a few milliseconds. */
 #define SLICE_ROW_COUNT_MAX 2000
 
-/* Tasks, and dead letters, of a shard that a count by queue looks at: half a second's work. */
-#define COUNTED_ROW_COUNT_MAX 2000000
+/* Tasks, and dead letters, of a shard that a count by queue looks at: a second's work. */
+#define COUNTED_ROW_COUNT_MAX 1000000
 
 /* Due times are grouped for the index: 2^16 ms, a little above a minute. */
 #define DUE_BUCKET_SHIFT 16

@@ -290,6 +290,7 @@ int contract_main(int argc, char **argv, const struct contract_host *with)
         MUST_CASE(results_of_a_batch_are_those_of_its_operations),
         MUST_CASE(results_and_dead_letters_are_read_by_id),
         MUST_CASE(sweep_forgets_results_past_their_time_and_no_other),
+        MUST_CASE(what_a_sweep_has_left_goes_with_later_writes),
         MUST_CASE(task_that_died_is_a_dead_letter_and_no_row),
         MUST_CASE(pages_of_dead_letters_are_one_queue_by_id),
         MUST_CASE(letter_of_a_task_that_died_again_is_the_last),

@@ -239,6 +239,53 @@ void sweep_forgets_results_past_their_time_and_no_other(void)
     end();
 }
 
+/* More than any store deletes at a time. */
+#define MANY_COUNT 3000
+
+static size_t count_ended(void)
+{
+    static struct task_id ids[SLICE_ROW_COUNT_MAX];
+    size_t total = 0;
+
+    for (int64_t i = 0; i < MANY_COUNT; i += SLICE_ROW_COUNT_MAX) {
+        struct store_read read = {.kind = STORE_READ_ENDED, .ids = ids};
+
+        while (i + (int64_t)read.id_count < MANY_COUNT && read.id_count < SLICE_ROW_COUNT_MAX) {
+            ids[read.id_count] = make_id(0, i + (int64_t)read.id_count + 1);
+            read.id_count++;
+        }
+        MUST_OK(read_now(&read));
+        total += read.ended_count;
+    }
+    return total;
+}
+
+void what_a_sweep_has_left_goes_with_later_writes(void)
+{
+    static struct store_op ops[MANY_COUNT / 2];
+    struct store_batch sweep = {.sweep = true};
+    int64_t counter = MANY_COUNT;
+
+    begin();
+    for (int64_t first = 0; first < MANY_COUNT; first += MANY_COUNT / 2) {
+        for (int64_t i = 0; i < MANY_COUNT / 2; i++) {
+            ops[i] = insert_op(0, first + i + 1);
+        }
+        write_ops(ops, MANY_COUNT / 2);
+        for (int64_t i = 0; i < MANY_COUNT / 2; i++) {
+            ops[i] = kept_op(0, first + i + 1);
+        }
+        write_ops(ops, MANY_COUNT / 2);
+    }
+    MUST_EQ(count_ended(), MANY_COUNT);
+    write_batch(store, &sweep);
+    MUST_OK(sweep.result);
+    while (count_ended() > 0) {
+        MUST_OK(write_op(insert_op(0, ++counter)));
+    }
+    end();
+}
+
 /* --- dead letters ----------------------------------------------------------------------------- */
 
 void task_that_died_is_a_dead_letter_and_no_row(void)

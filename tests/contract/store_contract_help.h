@@ -75,6 +75,7 @@ void result_is_kept_until_its_time(void);
 void results_of_a_batch_are_those_of_its_operations(void);
 void results_and_dead_letters_are_read_by_id(void);
 void sweep_forgets_results_past_their_time_and_no_other(void);
+void what_a_sweep_has_left_goes_with_later_writes(void);
 void task_that_died_is_a_dead_letter_and_no_row(void);
 void pages_of_dead_letters_are_one_queue_by_id(void);
 void letter_of_a_task_that_died_again_is_the_last(void);

@@ -7,6 +7,7 @@
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
 #include "lib/io/clock.h"
+#include "storage/pg_schema.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/must.h"
 
@@ -57,6 +58,128 @@ static int migrate_as(const char *cluster_id, uint32_t shard_count)
     return pg_migrate(&options, errmsg, sizeof(errmsg));
 }
 
+/* The schema as an older program has made it, for a cluster "one" of four shards. */
+static void make_steps(size_t count)
+{
+    PGconn *link = PQconnectdb(fixture.pg_conninfo);
+
+    PQclear(PQexec(link, "SELECT set_config('foliot.cluster_id', 'one', false),"
+                         " set_config('foliot.shard_count', '4', false),"
+                         " set_config('foliot.shards', '0,1,2,3', false);"
+                         "CREATE SCHEMA foliot; CREATE SCHEMA foliot_data;"
+                         "CREATE TABLE foliot_data.migration (step integer PRIMARY KEY,"
+                         " name text NOT NULL, checksum text NOT NULL,"
+                         " applied timestamptz NOT NULL DEFAULT clock_timestamp())"));
+    for (size_t i = 0; i < count; i++) {
+        const char *text = (const char *)schema_pg_files[i].bytes;
+        const char *values[2] = {schema_pg_files[i].name, text};
+        PGresult *result = PQexec(link, text);
+
+        MUST_EQ(PQresultStatus(result), PGRES_COMMAND_OK);
+        PQclear(result);
+        result = PQexecParams(link,
+                              "INSERT INTO foliot_data.migration (step, name, checksum)"
+                              " SELECT count(*) + 1, $1,"
+                              " encode(sha256(convert_to($2, 'UTF8')), 'hex')"
+                              " FROM foliot_data.migration",
+                              2, NULL, values, NULL, NULL, 0);
+        MUST_EQ(PQresultStatus(result), PGRES_COMMAND_OK);
+        PQclear(result);
+    }
+    PQfinish(link);
+}
+
+/* Steps of the version before the whole API. */
+#define STEPS_BEFORE 4
+
+static void database_of_an_older_program_keeps_what_it_holds(void)
+{
+    fixture_open(&fixture, "migrate");
+    make_steps(STEPS_BEFORE);
+    run("INSERT INTO foliot_data.task_0002"
+        " VALUES (5, 1700000000123, 0, 7, 0, 0, 0, 2, '\\x00ff', '\\x6b')");
+    run("INSERT INTO foliot_data.dead VALUES"
+        " (6, 0, 0, 0, 2, 7, 1, 1, 0, 2, '\\x00', NULL, '\\x6e006f')");
+    run("INSERT INTO foliot_data.namespace VALUES ('n')");
+    run("INSERT INTO foliot_data.queue VALUES (7, 1, 'n', 'mail', 'grpc://h:1/s/m', 1, false, 5,"
+        " 10000, 1, 1, 1, 1, 1, 1, 1, 1)");
+    MUST_OK(migrate_as("one", 4));
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), (long)schema_pg_file_count);
+    MUST_EQ(ask("SELECT count(*) FROM foliot.pending WHERE id = '002-0000000000000005'"
+                " AND key = 'k' AND tags IS NULL AND expires IS NULL"),
+            1);
+    MUST_EQ(ask("SELECT count(*) FROM foliot.dead WHERE id = '002-0000000000000006'"
+                " AND tags IS NULL AND expires IS NULL"),
+            1);
+    MUST_EQ(ask("SELECT count(*) FROM foliot.queue WHERE name = 'mail' AND NOT paused"
+                " AND NOT draining AND paused_until IS NULL AND result_memory = '0'"),
+            1);
+    fixture_close(&fixture);
+}
+
+/* A transaction of a broker that is at work: it has some locks, and will want others. */
+static PGconn *begin_work(const char *first, const char *then)
+{
+    PGconn *link = PQconnectdb(fixture.pg_conninfo);
+
+    PQclear(PQexec(link, "BEGIN"));
+    PQclear(PQexec(link, first));
+    PQclear(PQexec(link, then));
+    MUST_EQ(PQtransactionStatus(link), PQTRANS_INTRANS);
+    return link;
+}
+
+static void end_work(PGconn *link, const char *last)
+{
+    PGresult *result = PQexec(link, last);
+
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
+        must_fail(MUST_HERE, "%s: %s", last, PQresultErrorMessage(result));
+    }
+    PQclear(result);
+    PQclear(PQexec(link, "COMMIT"));
+    PQfinish(link);
+}
+
+static void until_lock_waits(long count)
+{
+    int64_t end_ms = must_now_ms() + 20000;
+
+    while (ask("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+               " AND wait_event_type = 'Lock'") < count) {
+        MUST_LE(must_now_ms(), end_ms);
+        must_nap();
+    }
+}
+
+static void brokers_at_work_meet_a_migration_in_no_deadlock(void)
+{
+    PGconn *writer;
+    PGconn *sweeper;
+    pid_t child;
+    int status = 0;
+
+    fixture_open(&fixture, "migrate");
+    make_steps(STEPS_BEFORE);
+    // In an order in which nothing else takes its locks.
+    writer = begin_work("SELECT FROM foliot_data.shard WHERE id = 3 FOR SHARE",
+                        "DELETE FROM foliot_data.task_0003");
+    sweeper = begin_work("SELECT FROM foliot_data.claim", "SELECT FROM foliot_data.task_0002");
+    child = fork();
+    if (child == 0) {
+        _exit(migrate_as("one", 4) == 0 ? 0 : 1);
+    }
+    MUST(child > 0);
+    until_lock_waits(1);
+    end_work(sweeper, "SELECT FROM foliot_data.task_0000");
+    until_lock_waits(1);
+    end_work(writer, "DELETE FROM foliot_data.task_0000");
+    MUST(waitpid(child, &status, 0) == child);
+    MUST_EQ(status, 0);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), (long)schema_pg_file_count);
+    fixture_close(&fixture);
+}
+
 static void several_brokers_may_start_at_once(void)
 {
     enum {
@@ -78,7 +201,7 @@ static void several_brokers_may_start_at_once(void)
         MUST(waitpid(children[i], &status, 0) == children[i]);
         MUST_EQ(status, 0);
     }
-    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), 6);
+    MUST_EQ(ask("SELECT count(*) FROM foliot_data.migration"), (long)schema_pg_file_count);
     MUST_EQ(ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'foliot_data'"
                 " AND tablename LIKE 'task_%'"),
             32);
@@ -231,6 +354,8 @@ int main(int argc, char **argv)
         MUST_CASE(step_that_fails_leaves_nothing_behind),
         MUST_CASE(waiting_has_an_end),
         MUST_CASE(server_that_is_not_there_is_unavailable),
+        MUST_CASE(database_of_an_older_program_keeps_what_it_holds),
+        MUST_CASE(brokers_at_work_meet_a_migration_in_no_deadlock),
         MUST_CASE(people_find_tasks_and_dead_letters),
         MUST_CASE(people_find_results_and_queues),
     };

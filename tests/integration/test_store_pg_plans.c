@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans are made once per connection, perhaps when a table is empty. Whatever it has grown to
+ * since, no statement may look at more than it names. source: docs/internals/storage.md,
+ * docs/adr/0010
+ */
+#include "tests/integration/pg_world.h"
+
+/* Rows of a table that has grown: so many that reading them all could not be missed. */
+#define GROWN "100000"
+
+/* What a round of statements may look at in one table: some rows each, a page of a slice. */
+#define LOOKED_MAX 3000
+
+/* Tasks of one round. */
+#define ROUND_IDS 100
+
+static struct task_id make_id(int round, int64_t number)
+{
+    return (struct task_id){.seq = task_seq(1, round * ROUND_IDS + number)};
+}
+
+static struct store_op make_op(enum store_op_kind kind, int round, int64_t number)
+{
+    return (struct store_op){
+        .kind = kind,
+        .epoch = 1,
+        .task = {.id = make_id(round, number), .queue = 1, .due_ms = 1},
+        .attempt = 1,
+        .now_ms = 1,
+        .error_text = slice_of("because"),
+    };
+}
+
+static void write_all(struct world *world, struct store *store, struct store_op *ops, size_t count)
+{
+    struct store_batch batch = {
+        .ops = ops, .op_count = count, .claim_row = {.writer = 1, .seq = 1}, .sweep = count == 1};
+
+    MUST_OK(world_write(world, store, &batch));
+    for (size_t i = 0; i < count; i++) {
+        MUST_OK(ops[i].result);
+    }
+}
+
+/* Every statement that changes rows. */
+static void write_round(struct world *world, struct store *store, int round)
+{
+    struct store_op ops[8];
+
+    for (int64_t i = 0; i < 8; i++) {
+        ops[i] = make_op(STORE_INSERT, round, i + 1);
+        ops[i].task.key = slice_of(i == 1 ? "two" : i == 2 ? "three" : i == 3 ? "four" : "");
+    }
+    write_all(world, store, ops, 8);
+    ops[0] = make_op(STORE_INSERT, round, 9);
+    ops[0].task.tags = slice_of("a=b\n");
+    write_all(world, store, ops, 1);
+    ops[0] = make_op(STORE_CHANGE, round, 1);
+    ops[1] = make_op(STORE_CHANGE, round, 5);
+    ops[1].set_payload = true;
+    ops[2] = make_op(STORE_DELETE, round, 2);
+    ops[3] = make_op(STORE_DELETE, round, 3);
+    ops[3].keep_until_ms = INT64_MAX;
+    ops[3].end = TASK_END_DONE;
+    ops[4] = make_op(STORE_DEAD, round, 4);
+    ops[5] = make_op(STORE_DEAD, round, 6);
+    ops[6] = make_op(STORE_CLAIM, round, 7);
+    ops[7] = make_op(STORE_DELETE, round, 8);
+    ops[7].is_keyless = true;
+    write_all(world, store, ops, 8);
+    ops[0] = make_op(STORE_REDRIVE, round, 4);
+    ops[0].task.key = slice_of("four");
+    ops[0].expected_attempt = 1;
+    ops[1] = make_op(STORE_PURGE, round, 6);
+    write_all(world, store, ops, 2);
+    // The keys are free for the next round.
+    ops[0] = make_op(STORE_DELETE, round, 4);
+    write_all(world, store, ops, 1);
+}
+
+static void on_read(struct store_read *read)
+{
+    *(bool *)read->owner = true;
+}
+
+static void read_one(struct world *world, struct store *store, struct store_read read)
+{
+    bool done = false;
+
+    read.epoch = 1;
+    read.cb = on_read;
+    read.owner = &done;
+    MUST_OK(store->read(store, &read));
+    world_until(world, &done);
+    MUST_OK(read.result);
+}
+
+/* Every statement that reads what is named. A count looks at all there is: it has a limit. */
+static void read_round(struct world *world, struct store *store, int round)
+{
+    static const uint32_t skip[] = {2};
+    struct task_id ids[3] = {make_id(round, 1), make_id(round, 3), make_id(round, 6)};
+    struct store_read reads[] = {
+        {.kind = STORE_READ_CLAIMS},
+        {.kind = STORE_READ_SLICE, .to_bucket = INT64_MAX, .limit = 10},
+        {.kind = STORE_READ_SLICE, .to_bucket = INT64_MAX, .limit = 10, .queue = 3},
+        {.kind = STORE_READ_SLICE, .to_bucket = 9, .limit = 10, .skip = skip, .skip_count = 1},
+        {.kind = STORE_READ_TASKS, .ids = ids, .id_count = 3},
+        {.kind = STORE_READ_KEY, .queue = 1, .key = slice_of("four")},
+        {.kind = STORE_READ_DEAD, .queue = 1, .limit = 10},
+        {.kind = STORE_READ_DEAD, .ids = ids, .id_count = 3},
+        {.kind = STORE_READ_ENDED, .ids = ids, .id_count = 3},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(reads); i++) {
+        read_one(world, store, reads[i]);
+    }
+}
+
+/* Every table as it may be after years, of ten queues. */
+static void grow(struct world *world)
+{
+    world_ask(world, "INSERT INTO foliot_data.task_0000"
+                     " SELECT i, i * 60, 0, 1 + i % 10, 0, 0, 0, 0, 'p', NULL, NULL, NULL"
+                     " FROM generate_series(1, " GROWN ") i");
+    world_ask(world, "INSERT INTO foliot_data.key"
+                     " SELECT i, 0, CASE WHEN i % 2 = 0 THEN 9999999999999 END, 0, 0, 1 + i % 10,"
+                     " 0, ('k' || i)::bytea FROM generate_series(1, " GROWN ") i");
+    world_ask(world, "INSERT INTO foliot_data.dead"
+                     " SELECT i, 0, 0, 0, i % 4, 1 + i % 10, 1, 1, 0, 0, 'p', NULL, 'e', NULL,"
+                     " NULL FROM generate_series(1, " GROWN ") i");
+    world_ask(world, "INSERT INTO foliot_data.ended"
+                     " SELECT i, 0, 0, 0, 9999999999999, NULL, i % 4, 1 + i % 10, 1, 1, 0, 0, 1,"
+                     " NULL, NULL, NULL FROM generate_series(1, " GROWN ") i");
+    world_ask(world, "ANALYZE");
+    world_ask(world, "SELECT pg_stat_reset() IS NULL");
+}
+
+/* Counters reach the view when the backends have ended. */
+static void until_counted(struct world *world)
+{
+    while (world_ask(world, "SELECT count(*) FROM pg_stat_activity"
+                            " WHERE application_name LIKE 'foliot/%'"
+                            " AND datname = current_database()") > 0) {
+        world_turn_ms(world, 10);
+    }
+}
+
+static void statement_looks_at_what_it_names_and_no_more(void)
+{
+    static const char *const tables[] = {"task_0000", "key", "dead", "ended"};
+    struct world world;
+    struct store *store;
+
+    world_open(&world, "plans");
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    write_round(&world, store, 0);
+    read_round(&world, store, 0);
+    grow(&world);
+    write_round(&world, store, 1);
+    read_round(&world, store, 1);
+    world_end(&world, store);
+    until_counted(&world);
+    for (size_t i = 0; i < ARRAY_COUNT(tables); i++) {
+        char sql[256];
+        long looked;
+
+        (void)snprintf(sql, sizeof(sql),
+                       "SELECT seq_tup_read + idx_tup_fetch + (SELECT sum(idx_tup_read)"
+                       " FROM pg_stat_user_indexes x WHERE x.relid = t.relid)"
+                       " FROM pg_stat_user_tables t WHERE relname = '%s'",
+                       tables[i]);
+        looked = world_ask(&world, sql);
+        if (looked <= 0 || looked > LOOKED_MAX) {
+            must_fail(MUST_HERE, "%ld rows of %s were looked at", looked, tables[i]);
+        }
+    }
+    world_close(&world);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct must_case cases[] = {
+        MUST_CASE(statement_looks_at_what_it_names_and_no_more),
+    };
+
+    fixture_need_servers(argv);
+    return must_main(argc, argv, cases, ARRAY_COUNT(cases));
+}
