@@ -20,7 +20,8 @@ static const struct {
     {"active", LOG_LEVEL_INFO, "serving a shard"},
     {"idle", LOG_LEVEL_INFO, "a shard is no longer served"},
     {"draining", LOG_LEVEL_INFO, "giving a shard away"},
-    {"fenced", LOG_LEVEL_WARN, "a shard is another broker's by now, dropped it"},
+    {"fenced", LOG_LEVEL_WARN,
+     "dropped a shard: it is another broker's by now, or its database refuses writes"},
     {"unknown", LOG_LEVEL_WARN, "the outcome of a write is unknown, raising the shard's epoch"},
     {"superseded", LOG_LEVEL_WARN,
      "the database has a higher epoch than ZooKeeper gives; if ZooKeeper was rebuilt, its base has "

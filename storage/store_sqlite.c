@@ -41,12 +41,17 @@ struct store_sqlite {
     uint8_t *database_of; /* NULL: all in the first */
 };
 
+/* It takes writes again when it has refused none for so long: on a disk that is full small writes
+ * find room between large ones that do not. */
+#define CALM_US (4 * US_PER_S)
+
 /* What a client knows of one database. */
 struct place {
     struct store_sqlite_stats stats;
     bool is_writable;
     bool is_reported;
-    bool is_probing; /* a probe is out */
+    bool is_probing;    /* a probe is out */
+    boot_us refused_at; /* the last refusal; 0: none */
 };
 
 struct sqlite_client {
@@ -178,14 +183,19 @@ static void on_timer(struct loop_timer *timer, void *ctx)
 
 static void note_write(struct sqlite_client *client, const struct sqlite_job *job)
 {
+    struct place *place = &client->places[job->database];
     bool is_refused = job->result == ERR_UNAVAILABLE || job->result == ERR_OUTCOME_UNKNOWN;
+    boot_us now = clock_boot_us();
 
-    if (is_refused && client->places[job->database].is_writable && client->events.on_log != NULL) {
+    if (is_refused && place->is_writable && client->events.on_log != NULL) {
         client->events.on_log(client->events.ctx, job->database, LOG_LEVEL_WARN, job->why);
     }
-    tell_health(client, job->database, !is_refused);
     if (is_refused) {
+        place->refused_at = now;
+        tell_health(client, job->database, false);
         arm_timer(client);
+    } else if (place->refused_at == 0 || now - place->refused_at >= CALM_US) {
+        tell_health(client, job->database, true);
     }
 }
 

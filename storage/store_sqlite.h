@@ -60,8 +60,8 @@ struct store_sqlite_events {
      * to a write. sent and received are as good as that instant. */
     void (*on_clock)(void *ctx, uint32_t database, boot_us sent, boot_us received,
                      int64_t database_us);
-    /* The database refuses writes (false), or takes them again (true); first soon after the
-     * open. While it refuses, it is tried twice a second. */
+    /* The database refuses writes (false), or has refused none for some seconds (true); first soon
+     * after the open. While it refuses, it is tried twice a second. */
     void (*on_health)(void *ctx, uint32_t database, bool writable);
     /* Why a request failed, one line, borrowed for the call. */
     void (*on_log)(void *ctx, uint32_t database, enum log_level level, const char *line);
