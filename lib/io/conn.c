@@ -32,6 +32,7 @@ struct conn {
     void *transport_state;
     struct loop_fd watcher;
     struct loop_task flush; /* posted: fill and write */
+    struct loop_task again; /* posted: read what the transport still holds */
     struct loop_task close; /* posted: closed() and free */
     struct buf rest;        /* gathered, not yet taken by the kernel */
     struct loop_timer linger;
@@ -41,6 +42,9 @@ struct conn {
     bool is_closing;     /* close is posted; no event but closed() any more */
     bool closes_written; /* close when nothing is left to write */
     bool is_lingering;   /* all written, our side is shut: what comes in is dropped */
+    bool is_shaking;     /* the transport's handshake goes on: nothing is filled or taken */
+    bool is_refused;     /* the handshake failed: lingering, without the transport */
+    bool read_blocked;   /* a read waits until the socket takes bytes */
 };
 
 /* ---- the plain transport ---- */
@@ -80,13 +84,24 @@ static const struct conn_transport plain_transport = {
 
 /* ---- interest ---- */
 
+/* Does the transport wait for its socket to take bytes? */
+static bool wants_write(const struct conn *conn)
+{
+    return conn->transport->wants_write != NULL &&
+           conn->transport->wants_write(conn->transport_state);
+}
+
 static void update_interest(struct conn *conn)
 {
     unsigned interest = 0;
 
-    if (!conn->is_closing) {
+    if (conn->is_closing) {
+        interest = 0;
+    } else if (conn->is_shaking) {
+        interest = wants_write(conn) ? LOOP_WRITE : LOOP_READ;
+    } else {
         interest |= conn->is_reading ? LOOP_READ : 0;
-        interest |= buf_len(&conn->rest) > 0 ? LOOP_WRITE : 0;
+        interest |= buf_len(&conn->rest) > 0 || conn->read_blocked ? LOOP_WRITE : 0;
     }
     loop_fd_set(&conn->watcher, interest);
 }
@@ -99,6 +114,7 @@ void conn_close(struct conn *conn, int err)
     conn->is_closing = true;
     conn->err = err;
     loop_unpost(&conn->flush);
+    loop_unpost(&conn->again);
     update_interest(conn);
     loop_post(conn->loop, &conn->close);
 }
@@ -108,6 +124,7 @@ static void on_close(void *ctx)
     struct conn *conn = ctx;
 
     loop_unpost(&conn->flush);
+    loop_unpost(&conn->again);
     loop_timer_stop(&conn->linger);
     loop_fd_fini(&conn->watcher);
     conn->transport->free(conn->transport_state);
@@ -128,6 +145,9 @@ static void on_lingered(struct loop_timer *timer, void *ctx)
 static void start_linger(struct conn *conn)
 {
     conn->is_lingering = true;
+    if (conn->transport->part != NULL && !conn->is_refused) {
+        conn->transport->part(conn->transport_state);
+    }
     (void)shutdown(conn->fd, SHUT_WR);
     conn_set_reading(conn, true);
     loop_timer_start_in(&conn->linger, CONN_LINGER_MS);
@@ -222,10 +242,38 @@ static void pump(struct conn *conn)
     update_interest(conn);
 }
 
+/* Go on with the handshake; when it is done the owner may begin. */
+static void shake(struct conn *conn)
+{
+    int result = conn->transport->shake(conn->transport_state);
+
+    if (result == 0) {
+        conn->is_shaking = false;
+        loop_post(conn->loop, &conn->flush);
+        loop_post(conn->loop, &conn->again);
+    } else if (result == ERR_PROTOCOL) { // The peer should be able to read why.
+        conn->is_shaking = false;
+        conn->is_refused = true;
+        conn->err = result;
+        start_linger(conn);
+        return;
+    } else if (result != CONN_AGAIN) {
+        conn_close(conn, result);
+        return;
+    }
+    update_interest(conn);
+}
+
 static void on_flush(void *ctx)
 {
     struct conn *conn = ctx;
 
+    if (conn->is_shaking) {
+        if (!conn->is_closing) {
+            shake(conn);
+        }
+        return;
+    }
     if (!conn->is_closing && !conn->is_lingering && buf_len(&conn->rest) == 0) {
         pump(conn);
     }
@@ -252,15 +300,23 @@ void conn_close_when_written(struct conn *conn, int err)
 static void read_once(struct conn *conn)
 {
     uint8_t *space = loop_scratch(conn->loop);
-    int64_t got = conn->transport->read(conn->transport_state, space, LOOP_SCRATCH_BYTES);
+    int64_t got = conn->is_refused
+                      ? plain_read(conn, space, LOOP_SCRATCH_BYTES)
+                      : conn->transport->read(conn->transport_state, space, LOOP_SCRATCH_BYTES);
     int err;
 
+    conn->read_blocked = got == CONN_AGAIN && wants_write(conn);
     if (got == CONN_AGAIN) {
+        update_interest(conn);
         return;
     }
     if (got <= 0) {
         conn_close(conn, got < 0 ? (int)got : conn->is_lingering ? conn->err : ERR_CLOSED);
         return;
+    }
+    if (conn->transport->has_pending != NULL && !conn->is_refused &&
+        conn->transport->has_pending(conn->transport_state)) {
+        loop_post(conn->loop, &conn->again); // The socket will not tell us of these.
     }
     if (conn->is_lingering) {
         return;
@@ -271,12 +327,25 @@ static void read_once(struct conn *conn)
     }
 }
 
+static void on_again(void *ctx)
+{
+    struct conn *conn = ctx;
+
+    if (!conn->is_closing && conn->is_reading) {
+        read_once(conn);
+    }
+}
+
 static void on_ready(struct loop_fd *watcher, unsigned ready, void *ctx)
 {
     struct conn *conn = ctx;
 
     (void)watcher;
-    if ((ready & LOOP_READ) != 0) {
+    if (conn->is_shaking) {
+        shake(conn);
+        return;
+    }
+    if ((ready & LOOP_READ) != 0 || conn->read_blocked) {
         read_once(conn);
     }
     if ((ready & LOOP_WRITE) != 0 && !conn->is_closing) {
@@ -287,6 +356,9 @@ static void on_ready(struct loop_fd *watcher, unsigned ready, void *ctx)
 void conn_set_reading(struct conn *conn, bool is_reading)
 {
     conn->is_reading = is_reading;
+    if (is_reading && !conn->is_shaking && conn->transport->has_pending != NULL) {
+        loop_post(conn->loop, &conn->again);
+    }
     update_interest(conn);
 }
 
@@ -321,9 +393,11 @@ int conn_open(struct loop *loop, const struct conn_options *options,
     conn->transport = options->transport == NULL ? &plain_transport : options->transport;
     conn->transport_state = options->transport == NULL ? conn : options->transport_state;
     conn->is_reading = true;
+    conn->is_shaking = conn->transport->shake != NULL;
     buf_init(&conn->rest, LOOP_SCRATCH_BYTES);
     loop_timer_init(&conn->linger, loop, on_lingered, conn);
     loop_task_init(&conn->flush, on_flush, conn);
+    loop_task_init(&conn->again, on_again, conn);
     loop_task_init(&conn->close, on_close, conn);
     update_interest(conn);
     *out = conn;

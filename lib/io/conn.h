@@ -2,7 +2,7 @@
  *
  * A byte stream on the loop: reads when there is something, and writes what its owner has when it
  * asks for it, so that nothing is queued here beyond one gathered write. Knows no protocol. The
- * transport is a small table, the place of TLS.
+ * transport is a small table; TLS is one (tls.h).
  */
 #ifndef FOLIOT_LIB_IO_CONN_H
 #define FOLIOT_LIB_IO_CONN_H
@@ -35,17 +35,24 @@ struct conn_events {
 /* What a transport returns instead of a count when it has to wait for its socket. */
 #define CONN_AGAIN (-1000)
 
-/* A transport over a non-blocking socket: plain here, TLS later. */
+/*
+ * A transport over a non-blocking socket. What CONN_AGAIN waits for is said by wants_write. The
+ * functions from `shake` on may be NULL.
+ */
 struct conn_transport {
     int64_t (*read)(void *state, uint8_t *space, size_t len); /* 0: end; < 0: code or CONN_AGAIN */
     int64_t (*write)(void *state, const uint8_t *bytes, size_t len); /* < 0: likewise */
     void (*free)(void *state);
+    int (*shake)(void *state); /* a step of the handshake: 0 when it is done; CONN_AGAIN; or code */
+    bool (*wants_write)(const void *state); /* to give bytes to the socket, not to get some */
+    bool (*has_pending)(const void *state); /* bytes that a read would give without the socket */
+    void (*part)(void *state);              /* nothing more will be written: tell the peer */
 };
 
 struct conn_options {
     int fd;                                 /* connected; made non-blocking here */
     const struct conn_transport *transport; /* NULL: plain bytes on fd */
-    void *transport_state;                  /* the transport's */
+    void *transport_state;                  /* the transport's, freed by it */
 };
 
 /*

@@ -74,10 +74,15 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return nghttp2_session_set_stream_user_data(session, id, stream);
 }
 
-// NOLINTNEXTLINE(readability-function-size): nghttp2 gives the parameters
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
-                     void *user_data)
+static struct slice slice_of_shared(nghttp2_rcbuf *shared)
+{
+    nghttp2_vec bytes = nghttp2_rcbuf_get_buf(shared);
+
+    return (struct slice){bytes.base, bytes.len};
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+                     nghttp2_rcbuf *value, uint8_t flags, void *user_data)
 {
     struct h2 *h2 = user_data;
     void *stream = stream_of(h2, frame->hd.stream_id);
@@ -88,8 +93,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (stream == NULL) {
         return 0;
     }
-    err = h2->events->field(h2->ctx, stream, (struct slice){name, name_len},
-                            (struct slice){value, value_len});
+    err = h2->events->field(h2->ctx, stream, slice_of_shared(name), slice_of_shared(value));
     if (err != 0) {
         h2->err = err;
         return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -257,7 +261,7 @@ static nghttp2_session_callbacks *new_callbacks(void)
         return NULL;
     }
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);

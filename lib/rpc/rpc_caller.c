@@ -435,7 +435,7 @@ static int build_block(struct block *block, const struct rpc_caller *caller,
                        const struct rpc_request *request)
 {
     add(block, ":method", slice_of("POST"), false);
-    add(block, ":scheme", slice_of("http"), false);
+    add(block, ":scheme", slice_of(caller->options.scheme), false);
     add(block, ":path", slice_of(request->path), false);
     add(block, ":authority", slice_of(caller->options.authority), false);
     if (request->deadline_us != BOOT_NEVER) {

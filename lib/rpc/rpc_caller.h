@@ -30,6 +30,7 @@ struct rpc_caller_events {
 /* Strings are borrowed for the life of the connection. */
 struct rpc_caller_options {
     const char *authority;
+    const char *scheme; /* "http" or "https" */
     const char *user_agent;
     size_t response_bytes_max;
     size_t header_bytes_max;

@@ -14,6 +14,7 @@
 #include "lib/io/dial.h"
 #include "lib/io/loop.h"
 #include "lib/io/resolve.h"
+#include "lib/io/tls.h"
 #include "lib/rpc/rpc_caller.h"
 #include "lib/rpc/rpc_client.h"
 #include "lib/rpc/rpc_target.h"
@@ -64,6 +65,7 @@ struct rpc_wire {
     uint64_t started_count; /* calls sent, ever */
     boot_us opened_us;
     bool is_useful; /* a call has ended here */
+    char *why;      /* of TLS_WHY_BYTES: how its TLS handshake failed; NULL in cleartext */
 };
 
 struct rpc_channel {
@@ -72,6 +74,7 @@ struct rpc_channel {
     struct rpc_target target;
     char authority[RPC_AUTHORITY_BYTES];
     char user_agent[RPC_USER_AGENT_BYTES];
+    char tls_host[RPC_HOST_BYTES];
     struct prng prng;
 
     struct list queue;    /* requests that wait for a connection */
@@ -87,8 +90,9 @@ struct rpc_channel {
     struct list wires;
     struct resolve_request resolving;
     bool is_resolving;
-    const char *failure; /* how the last address failed, constant text */
-    bool wants_resolve;  /* an address failed or is leaving: look the name up again */
+    const char *failure; /* how the last address failed: constant text, or the next */
+    char failure_text[TLS_WHY_BYTES + 64];
+    bool wants_resolve; /* an address failed or is leaving: look the name up again */
     span_ms keepalive_ms;
 
     bool is_closing;

@@ -331,6 +331,7 @@ static int copy_strings(struct rpc_channel *channel, const struct rpc_channel_op
 {
     const char *agent = options->user_agent == NULL ? RPC_USER_AGENT : options->user_agent;
     const char *authority;
+    const char *tls_host;
     int err;
 
     if (options->target == NULL) {
@@ -341,12 +342,15 @@ static int copy_strings(struct rpc_channel *channel, const struct rpc_channel_op
         return err;
     }
     authority = options->authority == NULL ? channel->target.authority : options->authority;
-    if (strlen(authority) >= RPC_AUTHORITY_BYTES || strlen(agent) >= RPC_USER_AGENT_BYTES ||
+    tls_host = options->tls_host == NULL ? channel->target.host : options->tls_host;
+    if (strlen(authority) >= RPC_AUTHORITY_BYTES || strlen(tls_host) >= RPC_HOST_BYTES ||
+        strlen(agent) >= RPC_USER_AGENT_BYTES ||
         (!channel->target.is_numeric && options->resolver == NULL)) {
         return ERR_INVALID;
     }
     memcpy(channel->authority, authority, strlen(authority) + 1);
     memcpy(channel->user_agent, agent, strlen(agent) + 1);
+    memcpy(channel->tls_host, tls_host, strlen(tls_host) + 1);
     return 0;
 }
 

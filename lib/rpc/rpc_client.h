@@ -23,6 +23,7 @@ struct resolver;
 struct rpc_channel;
 struct rpc_request;
 struct rpc_stream;
+struct tls;
 
 /* Most metadata of one call. */
 #define RPC_METADATA_MAX 48U
@@ -33,6 +34,9 @@ struct rpc_channel_options {
                                      "ipv6:[::1]:80", "[::1]:80"; copied */
     const char *authority;        /* :authority; NULL takes host:port of the target */
     const char *user_agent;       /* NULL: grpc-c-foliot/<version of the library> */
+    struct tls *tls;              /* borrowed; NULL: cleartext */
+    const char *tls_host;         /* whose certificate the server must have; NULL: the target's
+                                     host; copied */
     struct resolver *resolver;    /* shared; NULL: only numeric addresses */
     uint32_t queue_max;           /* calls that wait for a connection or a stream */
     uint32_t concurrency_max;     /* calls sent and not answered, over all connections */

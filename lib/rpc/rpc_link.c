@@ -8,6 +8,8 @@
 #include "lib/io/clock.h"
 #include "lib/rpc/rpc_channel.h"
 
+#include <stdio.h>
+
 #include <unistd.h>
 
 /* Bytes of calls that are put into a connection for one gathered write: what does not leave now
@@ -90,6 +92,25 @@ static int new_slot(struct rpc_channel *channel, const struct address *address)
     return 0;
 }
 
+/* Why a connection that ended too soon was of no use. */
+static void note_failure(struct rpc_wire *wire)
+{
+    struct rpc_channel *channel = wire->channel;
+
+    if (wire->why != NULL && wire->why[0] != '\0') {
+        (void)snprintf(channel->failure_text, sizeof(channel->failure_text),
+                       "no connection to the target: %s", wire->why);
+        channel->failure = channel->failure_text;
+    } else if (rpc_caller_is_ready(wire->caller)) {
+        channel->failure = "no connection to the target: it closes each one at once";
+    } else {
+        channel->failure = channel->options.tls == NULL
+                               ? "no connection to the target: no gRPC server greets there; does "
+                                 "it want TLS?"
+                               : "no connection to the target: no gRPC server greets there";
+    }
+}
+
 /*
  * Part a connection from its address: no new calls there. One that ended before it was ready, or at
  * once and without any use, counts as a failure of the address, or we would dial in a circle.
@@ -109,9 +130,7 @@ static void part(struct rpc_wire *wire)
     slot->wire = NULL;
     wire->slot = NULL;
     if (is_failure) {
-        wire->channel->failure = rpc_caller_is_ready(wire->caller)
-                                     ? "no connection to the target: it closes each one at once"
-                                     : "no connection to the target: no gRPC server greets there";
+        note_failure(wire);
         fail_slot(slot);
     }
 }
@@ -162,6 +181,7 @@ static void on_conn_closed(void *ctx, int err)
     list_del(&wire->node);
     rpc_channel_work_soon(wire->channel);
     rpc_caller_close(wire->caller);
+    mem_free(wire->why);
     mem_free(wire);
 }
 
@@ -338,18 +358,43 @@ static void on_ended(void *ctx, struct rpc_request *request, const struct rpc_re
 static const struct rpc_caller_events wire_caller_events = {
     .ready = on_ready, .leaving = on_leaving, .ended = on_ended};
 
+/* Open the connection, with TLS if that is wanted. errors: as conn_open; fd is the caller's then.
+ */
+MUST_USE static int open_conn(struct rpc_wire *wire, int fd)
+{
+    struct rpc_channel *channel = wire->channel;
+    struct conn_options options = {.fd = fd};
+    struct tls_conn_options shaking = {.loop = channel->loop, .fd = fd, .host = channel->tls_host};
+    int err = 0;
+
+    if (channel->options.tls != NULL) {
+        wire->why = mem_new(1, TLS_WHY_BYTES);
+        shaking.why = wire->why;
+        err =
+            wire->why == NULL ? ERR_NO_MEMORY : tls_wrap(channel->options.tls, &shaking, &options);
+    }
+    if (err != 0) {
+        return err;
+    }
+    err = conn_open(channel->loop, &options, &wire_conn_events, wire, &wire->conn);
+    if (err != 0 && options.transport != NULL) {
+        options.transport->free(options.transport_state);
+    }
+    return err;
+}
+
 static struct rpc_wire *new_wire(struct rpc_slot *slot, int fd)
 {
     struct rpc_channel *channel = slot->channel;
     const struct rpc_caller_options options = {
         .authority = channel->authority,
+        .scheme = channel->options.tls == NULL ? "http" : "https",
         .user_agent = channel->user_agent,
         .response_bytes_max = channel->options.response_bytes_max,
         .header_bytes_max = channel->options.header_bytes_max,
         .keepalive_ms = channel->keepalive_ms,
         .keepalive_timeout_ms = channel->options.keepalive_timeout_ms,
     };
-    struct conn_options conn_options = {.fd = fd};
     struct rpc_wire *wire = mem_new(1, sizeof(*wire));
 
     if (wire == NULL) {
@@ -366,8 +411,9 @@ static struct rpc_wire *new_wire(struct rpc_slot *slot, int fd)
         mem_free(wire);
         return NULL;
     }
-    if (conn_open(channel->loop, &conn_options, &wire_conn_events, wire, &wire->conn) != 0) {
+    if (open_conn(wire, fd) != 0) {
         rpc_caller_close(wire->caller);
+        mem_free(wire->why);
         mem_free(wire);
         return NULL;
     }

@@ -12,6 +12,7 @@
 #include "lib/io/entropy.h"
 #include "lib/io/listener.h"
 #include "lib/io/loop.h"
+#include "lib/io/tls.h"
 #include "lib/rpc/rpc_serving.h"
 #include "lib/rpc/rpc_session.h"
 
@@ -30,6 +31,7 @@ struct link {
     struct rpc_session *session;
     struct loop_timer timer; /* at or before the session's next wake */
     struct address peer;
+    char *why;      /* of TLS_WHY_BYTES: how its TLS handshake failed; NULL in cleartext */
     bool is_paused; /* not reading */
     bool is_cut;    /* hung up on, for what it does not read */
 };
@@ -139,17 +141,35 @@ static void on_written(void *ctx)
     after_work(ctx);
 }
 
+/* A handshake that failed leaves its reason behind. */
+static void note_refusal(struct link *link)
+{
+    struct rpc_serving *serving = &link->server->serving;
+    char text[ADDRESS_TEXT_BYTES];
+
+    if (link->why == NULL || link->why[0] == '\0') {
+        return;
+    }
+    serving->stats.handshakes_failed++;
+    if (serving->options.refused != NULL) {
+        address_format(&link->peer, text);
+        serving->options.refused(text, link->why, serving->options.refused_ctx);
+    }
+}
+
 static void on_closed(void *ctx, int err)
 {
     struct link *link = ctx;
     struct rpc_server *server = link->server;
 
     (void)err;
+    note_refusal(link);
     loop_timer_stop(&link->timer);
     list_del(&link->node);
     server->serving.stats.connections_open--;
     rpc_session_close(link->session);
     listener_done(server->listener, &link->peer);
+    mem_free(link->why);
     mem_free(link);
     settle_soon(server);
 }
@@ -179,9 +199,32 @@ static void on_timer(struct loop_timer *timer, void *ctx)
     after_work(link);
 }
 
+/* Open the connection, with TLS if that is wanted. errors: as conn_open; fd is the caller's then.
+ */
+MUST_USE static int open_conn(struct rpc_server *server, struct link *link, int fd)
+{
+    struct tls *tls = server->serving.options.tls;
+    struct conn_options options = {.fd = fd};
+    struct tls_conn_options shaking = {.loop = server->loop, .fd = fd};
+    int err = 0;
+
+    if (tls != NULL) {
+        link->why = mem_new(1, TLS_WHY_BYTES);
+        shaking.why = link->why;
+        err = link->why == NULL ? ERR_NO_MEMORY : tls_wrap(tls, &shaking, &options);
+    }
+    if (err != 0) {
+        return err;
+    }
+    err = conn_open(server->loop, &options, &link_events, link, &link->conn);
+    if (err != 0 && options.transport != NULL) {
+        options.transport->free(options.transport_state);
+    }
+    return err;
+}
+
 static struct link *new_link(struct rpc_server *server, int fd, const struct address *peer)
 {
-    struct conn_options options = {.fd = fd};
     struct link *link = mem_new(1, sizeof(*link));
     char text[ADDRESS_TEXT_BYTES];
 
@@ -194,8 +237,9 @@ static struct link *new_link(struct rpc_server *server, int fd, const struct add
         mem_free(link);
         return NULL;
     }
-    if (conn_open(server->loop, &options, &link_events, link, &link->conn) != 0) {
+    if (open_conn(server, link, fd) != 0) {
         rpc_session_close(link->session);
+        mem_free(link->why);
         mem_free(link);
         return NULL;
     }

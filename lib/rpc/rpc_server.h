@@ -16,6 +16,10 @@
 
 struct loop;
 struct rpc_server;
+struct tls;
+
+/* A connection was refused, in words; peer is its address. Both borrowed. */
+typedef void (*rpc_refused_fn)(const char *peer, const char *why, void *ctx);
 
 /* Largest request_bytes_max and response_bytes_max. */
 #define RPC_SERVER_MESSAGE_BYTES_MAX ((size_t)7 << 20)
@@ -44,7 +48,10 @@ struct rpc_server_options {
     span_ms keepalive_timeout_ms; /* and close if no answer within */
     span_ms ping_interval_min_ms; /* pings that come faster are strikes */
     uint32_t ping_strikes_max;    /* strikes forgiven; the next one is too_many_pings */
-    uint64_t seed;                /* for the jitter; 0 takes the kernel's entropy */
+    struct tls *tls;              /* NULL: cleartext; borrowed for the life of the server */
+    rpc_refused_fn refused;       /* told why a TLS handshake failed; may be NULL */
+    void *refused_ctx;
+    uint64_t seed; /* for the jitter; 0 takes the kernel's entropy */
 };
 
 void rpc_server_options_init(struct rpc_server_options *options);
@@ -86,6 +93,7 @@ struct rpc_server_stats {
     uint64_t calls_open;
     uint64_t calls_by_status[17]; /* finished calls by gRPC status; cancelled ones under 1 */
     uint64_t protocol_errors;     /* connections closed for what the peer did */
+    uint64_t handshakes_failed;   /* connections that ended in their TLS handshake */
     uint64_t buffered_bytes;      /* request bytes held now */
     uint64_t unread_bytes;        /* response bytes held now */
     uint64_t connections_cut;     /* hung up on because unread_bytes_max was met */

@@ -86,7 +86,8 @@ static void drive(struct world *world, struct rpc_caller *caller, struct slice b
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct rpc_caller_options options = {.authority = "a:1",
+    static const struct rpc_caller_options options = {.scheme = "http",
+                                                      .authority = "a:1",
                                                       .user_agent = "fuzz",
                                                       .response_bytes_max = 1000,
                                                       .header_bytes_max = 1000,

@@ -5,12 +5,13 @@
  *   rpc_ask TARGET PATH PAYLOAD [name=value …]
  *
  * Names: count, deadline_ms, response_bytes_max, repeat (rounds, one after the other),
- * keepalive_ms.
+ * keepalive_ms; and tls=1, tls_ca, tls_cert, tls_key, tls_host as texts.
  * "@N" as payload is N bytes of "x". Sends metadata x-text and x-raw-bin.
  */
 #include "lib/base/mem.h"
 #include "lib/io/loop.h"
 #include "lib/io/resolve.h"
+#include "lib/io/tls.h"
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/rpc_client.h"
 
@@ -37,6 +38,8 @@ struct asker {
     int64_t deadline_ms;
     int64_t left;
     struct rpc_channel_options options;
+    bool uses_tls;
+    struct tls_options tls;
 };
 
 static void start_round(struct asker *asker);
@@ -118,10 +121,37 @@ static void start_round(struct asker *asker)
     }
 }
 
+/* Set a text option. */
+static bool set_text(struct asker *asker, const char *text)
+{
+    const struct {
+        const char *name;
+        const char **value;
+    } known[] = {
+        {"tls_ca=", &asker->tls.ca_file},
+        {"tls_cert=", &asker->tls.cert_file},
+        {"tls_key=", &asker->tls.key_file},
+        {"tls_host=", &asker->options.tls_host},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
+        if (strncmp(text, known[i].name, strlen(known[i].name)) == 0) {
+            *known[i].value = text + strlen(known[i].name);
+            asker->uses_tls = true;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool set_option(struct asker *asker, const char *text)
 {
     const char *equals = strchr(text, '=');
     int64_t value;
+
+    if (set_text(asker, text)) {
+        return true;
+    }
 
     if (equals == NULL || grpc_number_parse(slice_of(equals + 1), &value) != 0) {
         return false;
@@ -132,6 +162,8 @@ static bool set_option(struct asker *asker, const char *text)
         asker->repeat = value;
     } else if (strncmp(text, "deadline_ms=", 12) == 0) {
         asker->deadline_ms = value;
+    } else if (strncmp(text, "tls=", 4) == 0) {
+        asker->uses_tls = true;
     } else if (strncmp(text, "response_bytes_max=", 19) == 0) {
         asker->options.response_bytes_max = (size_t)value;
     } else if (strncmp(text, "keepalive_ms=", 13) == 0) {
@@ -167,7 +199,14 @@ static int run(struct asker *asker)
 {
     struct resolver_options resolver_options;
     struct resolver *resolver = NULL;
+    struct tls *tls = NULL;
+    char why[TLS_WHY_BYTES];
 
+    if (asker->uses_tls && tls_open(&asker->tls, &tls, why) != 0) {
+        (void)fprintf(stderr, "rpc_ask: %s\n", why);
+        return EXIT_FAILURE;
+    }
+    asker->options.tls = tls;
     resolver_options_init(&resolver_options);
     asker->asks = mem_new((size_t)asker->count, sizeof(*asker->asks));
     if (asker->asks == NULL || loop_open(&asker->loop) != 0 ||
@@ -184,6 +223,9 @@ static int run(struct asker *asker)
     resolver_close(resolver);
     loop_close(asker->loop);
     mem_free(asker->asks);
+    if (tls != NULL) {
+        tls_close(tls);
+    }
     return EXIT_SUCCESS;
 }
 

@@ -3,11 +3,13 @@
  * A server for other implementations to call: prints "port N" and serves until SIGTERM, on which it
  * drains, prints "drained" and its counters, and ends. Limits are small enough to be met by tests:
  *
- *   rpc_peer [name=value …]   names of struct rpc_server_options, or drain_ms, seconds
+ *   rpc_peer [name=value …]   names of struct rpc_server_options, or drain_ms, tls_cert, tls_key,
+ *                             tls_ca, tls_clients (0, 1, 2); SIGHUP reads these files again
  */
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/io/loop.h"
+#include "lib/io/tls.h"
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/rpc_health.h"
 #include "lib/rpc/rpc_method.h"
@@ -29,6 +31,8 @@ struct peer {
     struct rpc_server *server;
     struct rpc_health *health;
     struct rpc_reflection *reflection;
+    struct tls_options tls_options;
+    struct tls *tls;
     struct loop_timer end;
     span_ms drain_ms;
     uint64_t cancelled_count;
@@ -185,9 +189,33 @@ static void on_drained(void *ctx)
     rpc_server_close(peer->server, on_closed, peer);
 }
 
+static void on_refused(const char *who, const char *why, void *ctx)
+{
+    (void)who;
+    (void)ctx;
+    (void)printf("refused %s\n", why);
+    (void)fflush(stdout);
+}
+
+/* Says whether the files had changed, and how their reading went. */
+static void reload(struct peer *peer)
+{
+    char why[TLS_WHY_BYTES] = "fine";
+    bool has_changed = tls_has_changed(peer->tls);
+    int err = tls_reload(peer->tls, why);
+
+    (void)printf("reload changed=%d err=%d %s\n", has_changed, err, why);
+    (void)fflush(stdout);
+}
+
 static void on_signal(int signal_number, void *ctx)
 {
     struct peer *peer = ctx;
+
+    if (signal_number == SIGHUP) {
+        reload(peer);
+        return;
+    }
 
     if (signal_number == SIGUSR1) {
         rpc_health_set(peer->health, false);
@@ -195,6 +223,32 @@ static void on_signal(int signal_number, void *ctx)
         return;
     }
     rpc_server_drain(peer->server, peer->drain_ms, on_drained, peer);
+}
+
+/* Set a text option from "name=value". */
+static bool set_text(struct peer *peer, const char *text)
+{
+    const struct {
+        const char *name;
+        const char **value;
+    } known[] = {
+        {"tls_ca=", &peer->tls_options.ca_file},
+        {"tls_cert=", &peer->tls_options.cert_file},
+        {"tls_key=", &peer->tls_options.key_file},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
+        if (strncmp(text, known[i].name, strlen(known[i].name)) == 0) {
+            *known[i].value = text + strlen(known[i].name);
+            peer->tls_options.is_server = true;
+            return true;
+        }
+    }
+    if (strncmp(text, "tls_clients=", 12) == 0) {
+        peer->tls_options.clients = (enum tls_clients)(text[12] - '0');
+        return true;
+    }
+    return false;
 }
 
 /* Set an option from "name=value". */
@@ -227,6 +281,9 @@ static bool set_option(struct rpc_server_options *options, struct peer *peer, co
     const char *equals = strchr(text, '=');
     int64_t value;
 
+    if (set_text(peer, text)) {
+        return true;
+    }
     if (equals == NULL || grpc_number_parse(slice_of(equals + 1), &value) != 0) {
         return false;
     }
@@ -247,8 +304,9 @@ static bool set_option(struct rpc_server_options *options, struct peer *peer, co
     return false;
 }
 
-static int serve(struct peer *peer, const struct rpc_server_options *options)
+static int serve(struct peer *peer, struct rpc_server_options *options)
 {
+    char why[TLS_WHY_BYTES];
     const struct rpc_method methods[] = {
         {.path = "/foliot.test.Peer/Echo", .handler = on_echo, .ctx = peer},
         {.path = "/foliot.test.Peer/Describe", .handler = on_describe, .ctx = peer},
@@ -256,8 +314,17 @@ static int serve(struct peer *peer, const struct rpc_server_options *options)
         {.path = "/foliot.test.Peer/Wait", .handler = on_wait, .ctx = peer},
         {.path = "/foliot.test.Peer/Produce", .handler = on_produce, .ctx = peer},
     };
-    struct loop_signal *signals[3];
-    const int numbers[3] = {SIGTERM, SIGINT, SIGUSR1};
+    struct loop_signal *signals[4];
+    const int numbers[4] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+
+    if (peer->tls_options.is_server) {
+        if (tls_open(&peer->tls_options, &peer->tls, why) != 0) {
+            (void)fprintf(stderr, "rpc_peer: %s\n", why);
+            return EXIT_FAILURE;
+        }
+        options->tls = peer->tls;
+        options->refused = on_refused;
+    }
 
     if (loop_open(&peer->loop) != 0 || rpc_server_open(peer->loop, options, &peer->server) != 0 ||
         rpc_server_add_all(peer->server, methods, ARRAY_COUNT(methods)) != 0 ||
@@ -279,6 +346,9 @@ static int serve(struct peer *peer, const struct rpc_server_options *options)
     }
     rpc_health_close(peer->health);
     rpc_reflection_close(peer->reflection);
+    if (peer->tls != NULL) {
+        tls_close(peer->tls);
+    }
     loop_close(peer->loop);
     (void)printf("blocks %" PRId64 "\n", mem_block_count());
     return mem_block_count() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
