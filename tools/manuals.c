@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program of the build: writes the manual pages and the reference of settings into a folder, from
- * the tables that the programs themselves use.
+ * A program of the build: writes the manual pages, the reference of settings and the scripts for
+ * completion into a folder, from the tables that the programs themselves use.
  */
 #include "broker/config_manual.h"
+#include "client/cli/complete.h"
 #include "client/cli/manual.h"
 
 #include <stdio.h>
@@ -38,6 +39,12 @@ static bool write_all(const char *folder)
     buf_clear(&page);
     config_reference(&page);
     is_written = write_page(folder, "CONFIGURATION.md", &page) && is_written;
+    buf_clear(&page);
+    (void)buf_append_text(&page, completion_script("bash"));
+    is_written = write_page(folder, "foliot.bash", &page) && is_written;
+    buf_clear(&page);
+    (void)buf_append_text(&page, completion_script("zsh"));
+    is_written = write_page(folder, "_foliot", &page) && is_written;
     for (size_t i = 0; i < manual_count() && is_written; i++) {
         buf_clear(&page);
         manual_write(i, &page, name, sizeof(name));

@@ -202,20 +202,26 @@ int complete_words(int count, char **words)
     return CLI_OK;
 }
 
+const char *completion_script(const char *shell)
+{
+    return strcmp(shell, "bash") == 0 ? BASH_SCRIPT : strcmp(shell, "zsh") == 0 ? ZSH_SCRIPT : NULL;
+}
+
 int completion_run(const struct args *args)
 {
     const char *shell = args->operand_count > 0 ? args->operands[0] : "";
+    const char *script = completion_script(shell);
     struct buf out;
     int code;
 
-    if (strcmp(shell, "bash") != 0 && strcmp(shell, "zsh") != 0) {
+    if (script == NULL) {
         return shell[0] == '\0' ? cli_usage("name the shell: foliot completion bash, or zsh")
                                 : cli_usage("no completion for \"%s\"; there is one for bash and "
                                             "one for zsh",
                                             shell);
     }
     buf_init(&out, sizeof(BASH_SCRIPT) + sizeof(ZSH_SCRIPT));
-    (void)buf_append_text(&out, strcmp(shell, "bash") == 0 ? BASH_SCRIPT : ZSH_SCRIPT);
+    (void)buf_append_text(&out, script);
     code = command_print(&out);
     buf_fini(&out);
     return code;

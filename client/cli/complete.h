@@ -23,4 +23,7 @@ int complete_words(int count, char **words);
 /* foliot completion bash|zsh: print the script. */
 int completion_run(const struct args *args);
 
+/* The script of a shell, "bash" or "zsh"; NULL for another. Static string. */
+const char *completion_script(const char *shell);
+
 #endif
