@@ -334,6 +334,11 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                        "SELECT clock_timestamp(), current_setting('transaction_read_only') = 'on'",
                        0,
                        {0}},
+    [PG_STMT_AGE] = {"age",
+                     "SELECT mxid_age(datminmxid)::bigint FROM pg_database"
+                     " WHERE datname = current_database()",
+                     0,
+                     {0}},
     [PG_STMT_READ_BEGIN] = {"read_begin",
                             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
                             0,

@@ -5,6 +5,7 @@
  */
 #include "storage/store_pg.h"
 
+#include "storage/pg_age.h"
 #include "storage/pg_bump.h"
 #include "storage/pg_queue.h"
 #include "storage/pg_read.h"
@@ -52,6 +53,7 @@ struct pg_database {
     struct pg_conn side[SIDE_COUNT]; /* all connections but the writer's */
     struct pg_read_env read_env;
     struct pg_bump_env bump_env;
+    struct pg_age age;
     struct pg_queue_env queue_env;
     struct store_pg_stats stats;
     uint32_t next_number; /* in application_name */
@@ -91,6 +93,7 @@ void store_pg_options_init(struct store_pg_options *options)
     options->connect_ms = STORE_PG_CONNECT_MS_DEFAULT;
     options->unwritable_ms = STORE_PG_UNWRITABLE_MS_DEFAULT;
     options->clock_poll_ms = STORE_PG_CLOCK_POLL_MS_DEFAULT;
+    options->age_poll_ms = STORE_PG_AGE_POLL_MS_DEFAULT;
 }
 
 static struct store_pg *store_of(struct store *store)
@@ -316,6 +319,7 @@ static void try_close(struct store_pg *store)
     store->is_draining = true;
     loop_timer_stop(&store->timer);
     for (uint32_t i = 0; i < store->options.database_count; i++) {
+        pg_age_stop(&store->databases[i].age);
         pg_writer_close(store->databases[i].writer);
         for (int j = 0; j < SIDE_COUNT; j++) {
             pg_conn_close(&store->databases[i].side[j]);
@@ -621,6 +625,14 @@ static void make_envs(struct pg_database *database)
         .on_answered = on_answered,
         .ctx = database,
     };
+    database->age = (struct pg_age){
+        .conn = &database->side[KILLER],
+        .every_ms = store->options.age_poll_ms,
+        .stats = &database->stats,
+        .on_begun = on_begun,
+        .on_answered = on_answered,
+        .ctx = database,
+    };
     database->queue_env = (struct pg_queue_env){.on_answered = on_answered, .ctx = database};
 }
 
@@ -728,6 +740,9 @@ int store_pg_open(const struct store_pg_options *options, struct store **out, ch
             give_up(store, i + 1);
             return code;
         }
+    }
+    for (uint32_t i = 0; i < options->database_count; i++) {
+        pg_age_start(&store->databases[i].age, options->loop);
     }
     store->options.databases = NULL;
     loop_timer_start(&store->timer, 0);

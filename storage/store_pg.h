@@ -57,6 +57,7 @@ struct store_pg_options {
     span_ms connect_ms;         /* own deadline of a connect with its greeting */
     span_ms unwritable_ms;      /* until on_health says no */
     span_ms clock_poll_ms;      /* polls of the database's clock between writes */
+    span_ms age_poll_ms;        /* looks at the age of its multixacts */
     bool allow_async_commit;    /* accept synchronous_commit = off: may lose answered tasks */
     struct store_pg_events events;
 };
@@ -65,6 +66,7 @@ struct store_pg_options {
 #define STORE_PG_CONNECT_MS_DEFAULT    3000
 #define STORE_PG_UNWRITABLE_MS_DEFAULT 4000
 #define STORE_PG_CLOCK_POLL_MS_DEFAULT 200
+#define STORE_PG_AGE_POLL_MS_DEFAULT   60000
 
 /* Defaults for everything but loop, databases, shard_count, cluster_id and instance. */
 void store_pg_options_init(struct store_pg_options *options);
@@ -93,6 +95,7 @@ struct store_pg_stats {
     uint64_t connections_lost; /* of any kind */
     uint64_t connections_made; /* of any kind */
     boot_us write_us;          /* sum over write batches, sent to answered */
+    uint64_t multixact_age;    /* gauge: multixacts since the oldest one, as last seen */
 };
 
 void store_pg_stats(const struct store *store, uint32_t database, struct store_pg_stats *out);

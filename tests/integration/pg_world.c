@@ -98,6 +98,7 @@ static int try_store(struct world *world, bool behind_proxy, struct store **stor
     options.instance = behind_proxy ? "behind" : "straight";
     options.command_ms = WORLD_COMMAND_MS;
     options.unwritable_ms = WORLD_COMMAND_MS;
+    options.age_poll_ms = 200;
     options.events = (struct store_pg_events){on_clock, on_health, on_changed, on_log, world};
     return store_pg_open(&options, store, errmsg, ERRMSG_SIZE);
 }

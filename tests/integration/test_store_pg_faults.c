@@ -191,6 +191,51 @@ static void names_of_hosts_are_looked_up_beside_the_loop(void)
     world_close(&world);
 }
 
+/* Two that lock one row for share make a multixact. */
+static void share_a_row(struct world *world, PGconn *other)
+{
+    static const char *const LOCK = "BEGIN; SELECT FROM foliot_data.shard WHERE id = 0 FOR SHARE";
+
+    PQclear(PQexec(world->admin, LOCK));
+    PQclear(PQexec(other, LOCK));
+    PQclear(PQexec(world->admin, "COMMIT"));
+    PQclear(PQexec(other, "COMMIT"));
+}
+
+static uint64_t age_of(const struct store *store)
+{
+    struct store_pg_stats stats;
+
+    store_pg_stats(store, 0, &stats);
+    return stats.multixact_age;
+}
+
+static void multixacts_of_a_database_are_counted(void)
+{
+    struct world world = {0};
+    struct store *store;
+    PGconn *other;
+    uint64_t before;
+
+    world_open(&world, "multixact");
+    store = world_store(&world, false);
+    other = PQconnectdb(world.fixture.pg_admin);
+    share_a_row(&world, other);
+    while (age_of(store) == 0) {
+        world_turn_ms(&world, 20);
+    }
+    before = age_of(store);
+    for (int i = 0; i < 10; i++) {
+        share_a_row(&world, other);
+    }
+    while (age_of(store) < before + 10) { // Ends, or the case is over time.
+        world_turn_ms(&world, 20);
+    }
+    PQfinish(other);
+    world_end(&world, store);
+    world_close(&world);
+}
+
 static void idle_database_is_asked_for_its_clock(void)
 {
     struct world world;
@@ -393,6 +438,7 @@ int main(int argc, char **argv)
         MUST_CASE(commits_that_a_crash_could_lose_are_refused),
         MUST_CASE(database_of_another_cluster_is_not_written_to),
         MUST_CASE(names_of_hosts_are_looked_up_beside_the_loop),
+        MUST_CASE(multixacts_of_a_database_are_counted),
         MUST_CASE(idle_database_is_asked_for_its_clock),
         MUST_CASE_WITHIN(server_that_was_killed_and_restarted_is_used_again, 120),
         MUST_CASE_WITHIN(failover_is_reported_before_anything_is_written, 120),
