@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our client against a grpcio server and against servers that misbehave, frame by frame:
+"""Our client against servers of grpcio and grpc-js, and against servers that misbehave, frame by frame:
 test_servers.py RPC_ASK [case …]"""
 import concurrent.futures
 import gzip
@@ -19,6 +19,7 @@ import h2.exceptions
 import h2.settings
 import hpack
 
+import node
 from peer import case, main
 
 PROGRAM = sys.argv[1]
@@ -150,6 +151,48 @@ def aged_connections_of_grpcio_are_replaced_without_a_lost_call():
         calls = ask(server.port, count=3, repeat=3000, deadline_ms=20000)
         assert all(call["status"] == 0 for call in calls), \
             [call for call in calls if call["status"] != 0][:3]
+
+
+# ---- grpc-js as the server ----
+
+class NodeServer:
+    """node_cases.mjs with the same four methods."""
+
+    def __enter__(self):
+        folder = node.install().parent
+        self.process = subprocess.Popen(["node", str(folder / "node_cases.mjs"), "server"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(20)
+
+
+@case
+def grpc_js_answers_small_large_and_many_calls():
+    with NodeServer() as server:
+        for size in (0, 5, 3000000):
+            call = ask(server.port, payload=f"@{size}")[0]
+            assert call["status"] == 0 and call["len"] == size, call
+        calls = ask(server.port, count=2000, deadline_ms=20000)  # At most 100 at a time.
+        assert len(calls) == 2000 and all(call["status"] == 0 for call in calls)
+        call = ask(server.port, path="/foliot.test.Peer/Describe")[0]
+        assert call["payload"].startswith("some\\x20text/0001ff/grpc-c-foliot/"), call
+        assert call["payload"].endswith("/true"), call
+
+
+@case
+def failures_of_grpc_js_are_understood():
+    with NodeServer() as server:
+        call = ask(server.port, path="/foliot.test.Peer/Fail")[0]
+        assert call["status"] == 9 and call["message"] == "nein\\x20\\xc3\\xa4\\x20%\\x0a", call
+        assert call["details"] == "\\x08\\x09" and call["pushback"] == 120, call
+        assert ask(server.port, path="/foliot.test.Peer/Nope")[0]["status"] == 12
+        call = ask(server.port, path="/foliot.test.Peer/Late", deadline_ms=200)[0]
+        assert call["status"] == 4, call
+        assert ask(server.port, payload="@100000", response_bytes_max=1000)[0]["status"] == 8
 
 
 @case
