@@ -1,6 +1,5 @@
 # One-line doors to tools/ and the presets. On a bare machine begin with tools/run or tools/test.
 SEEDS ?= 200
-DEMO_SECONDS ?= 20
 LABELS ?= unit|contract|sim|thread|integration|interop
 
 .PHONY: all build release run demo-cluster test interop examples unit asan tsan sim bench fuzz memcheck lint analyze fmt check
@@ -12,13 +11,15 @@ all build:
 release:
 	tools/build release
 
-# Two brokers, real servers, one kill; stops by itself.
-run: release
-	DEMO_SECONDS=$(DEMO_SECONDS) tools/demo
+# The whole product in one process, and a few tasks that it fires; DEMO_SECONDS ends it.
+run:
+	tools/build release foliot
+	DEMO_SECONDS=$(DEMO_SECONDS) tools/dev
 
-# The same servers and brokers, left running until Ctrl-C.
+# Two brokers, real servers, one kill; stops by itself. DEMO_SECONDS=0: left running until Ctrl-C.
+demo-cluster: DEMO_SECONDS ?= 20
 demo-cluster: release
-	DEMO_SECONDS=0 tools/demo
+	DEMO_SECONDS=$(DEMO_SECONDS) tools/demo
 
 test: build
 	tools/run-tests build/dev -L '$(LABELS)'

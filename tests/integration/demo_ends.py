@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demonstration ends by itself with a table and 0 if nothing was lost or early. Whoever ends it
-before, at whatever moment, leaves nothing behind: no server, no broker, no folder, and one line that
+"""The demonstration ends by itself with a table and 0 if nothing was lost or early; the first command
+of the README fires its samples and ends with 0. Whoever ends them before, at whatever moment, leaves
+nothing behind: no server, no broker, no folder, and one line that
 says so instead of a trace. The same goes for a run of tests. Who kills either with -9 still leaves no
 process behind.
 
@@ -20,6 +21,7 @@ LIMIT_S = 60
 WHOLE_S = 6  # DEMO_SECONDS of a demonstration that is left alone
 STAYS = "stays up until Ctrl-C"
 DEMO = ["tools/demo"]
+FIRST = ["tools/dev", "--port", "0", "--admin-port", "0"]
 TESTS = ["tools/run-tests", sys.argv[1], "-R", "^chaos_postgres$"]
 
 
@@ -102,6 +104,23 @@ def whole(build, folder):
     return faults + [f"left behind: {item}" for item in left_in(folder)] + ([text] if faults else [])
 
 
+def first(build, folder):
+    """Faults of the first command, left alone."""
+    process, out = start(build, folder, FIRST, WHOLE_S)
+    with out:
+        status = process.wait(WHOLE_S + 60)
+        text = text_of(out)
+    faults = [] if status == 0 else [f"exit status {status}"]
+    for row in (r"Not for production", r"in memory: gone when this ends",
+                r"foliot task create --queue default", r"export PATH=.*/bin:",
+                r"all 5 have fired, none early"):
+        if not re.search(row, text):
+            faults.append(f"does not say {row!r}")
+    if text.count(" default\n") != 5:
+        faults.append("does not show the five attempts")
+    return faults + [f"left behind: {item}" for item in left_in(folder)] + ([text] if faults else [])
+
+
 def to_all(number):
     return lambda process: os.killpg(process.pid, number)
 
@@ -112,7 +131,12 @@ def to_it(number):
 
 # What is run, the words upon which it is ended, how, and the exit status that it must have then.
 CASES = {
-    "left_alone_it_ends_with_a_table_and_0": None,
+    "left_alone_it_ends_with_a_table_and_0": whole,
+    "left_alone_the_first_command_fires_its_samples_and_ends_with_0": first,
+    "ctrl_c_ends_the_first_command": (FIRST, "have fired", to_all(signal.SIGINT), 0),
+    "sigterm_ends_the_first_command": (FIRST, "Ctrl-C", to_it(signal.SIGTERM), 0),
+    "kill_9_of_the_first_command_leaves_no_process": (
+        FIRST, "Ctrl-C", to_it(signal.SIGKILL), -9),
     "sigterm_ends_a_cluster_that_stays_up": (DEMO, STAYS, to_it(signal.SIGTERM), 0),
     "ctrl_c_ends_a_cluster_that_stays_up": (DEMO, STAYS, to_all(signal.SIGINT), 0),
     "ctrl_c_while_servers_start_leaves_none": (
@@ -126,8 +150,8 @@ CASES = {
 
 
 def check(build, folder, case):
-    if case is None:
-        return whole(build, folder)
+    if callable(case):
+        return case(build, folder)
     command, words, send, wanted = case
     status, came, text = end_of(build, folder, command, words, send)
     faults = [] if came else [f"never said {words!r}"]
