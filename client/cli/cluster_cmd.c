@@ -158,10 +158,10 @@ static void add_brokers(struct output *output, const struct topology *topology)
         return;
     }
     output_head(output,
-                "cluster %s: %zu brokers, %" PRIu32 " shards, %" PRIu32
+                "cluster %s: %zu broker%s, %" PRIu32 " shards, %" PRIu32
                 " without owner (as %s sees it)",
-                head->cluster, topology->broker_count, head->shard_count, count_unowned(topology),
-                head->answered_by);
+                head->cluster, topology->broker_count, topology->broker_count == 1 ? "" : "s",
+                head->shard_count, count_unowned(topology), head->answered_by);
     for (size_t i = 0; i < topology->broker_count; i++) {
         codec_read_topology_broker(topology, i, &broker);
         add_broker(output, &broker);

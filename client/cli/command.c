@@ -52,6 +52,7 @@ static const struct {
     const char *noun;
     const char *summary;
 } NOUNS[] = {
+    {"dev", "the whole product in one process, to try it"},
     {"task", "one thing to do at one due time"},
     {"queue", "named classes of tasks, with their policy and target"},
     {"dead", "dead letters: tasks that were given up"},

@@ -154,7 +154,7 @@ static int queue_delete(const struct args *args)
 
 static const struct output_column STATS_COLUMNS[] = {
     {"QUEUE", false},   {"STATE", false},   {"PENDING", false},   {"OVERDUE", false},
-    {"RUNNING", false}, {"DEAD", false},    {"FIRST DUE", false}, {"FIRST DUE IN", false},
+    {"RUNNING", false}, {"DEAD", false},    {"FIRST DUE", false}, {"WHEN", false},
     {"DONE", false},    {"RETRIED", false}, {"DIED", false},      {"EXPIRED", false},
     {"UNKNOWN", false}, {"COUNTED", false},
 };

@@ -14,7 +14,7 @@
 #define COLUMNS(wide)                                                                      \
     {                                                                                      \
         {"ID", false}, {"QUEUE", false}, {"KEY", false}, {"STATE", false}, {"DUE", false}, \
-            {"DUE IN", wide}, {"ATTEMPT", false}, {"FAILURES", wide}, {"NAMESPACE", wide}, \
+            {"WHEN", wide}, {"ATTEMPT", false}, {"FAILURES", wide}, {"NAMESPACE", wide},   \
             {"CREATED", wide}, {"EXPIRES", wide}, {"TAGS", wide}, {"PAYLOAD", wide},       \
             {"ENDED", wide}, {"FORGOTTEN", wide}, {"RESPONSE", wide}, {"ERROR", wide},     \
     }

@@ -24,8 +24,8 @@
 /* ---- explain ---- */
 
 static const struct output_column EXPLAIN_COLUMNS[] = {
-    {"ID", false},    {"STATE", false},    {"WAITS FOR", false}, {"WHY", false},    {"DUE", false},
-    {"UNTIL", false}, {"UNTIL IN", false}, {"SHARD", false},     {"BROKER", false},
+    {"ID", false},    {"STATE", false},   {"WAITS FOR", false}, {"WHY", false},    {"DUE", false},
+    {"UNTIL", false}, {"GOES ON", false}, {"SHARD", false},     {"BROKER", false},
 };
 static const struct output_layout EXPLAIN_LAYOUT = {EXPLAIN_COLUMNS, ARRAY_COUNT(EXPLAIN_COLUMNS),
                                                     0, NULL};

@@ -360,7 +360,7 @@ def lists_queues_over_several_pages(broker):
 
 def shows_the_cluster(broker):
     out = foliot("cluster", "status", broker=broker)
-    assert "cluster demo: 1 brokers, 2 shards, 1 without owner (as b1 sees it)" in out, out
+    assert "cluster demo: 1 broker, 2 shards, 1 without owner (as b1 sees it)" in out, out
     out = foliot("cluster", "shards", broker=broker)
     assert "0000   db0       b1     1099511627776  ACTIVE" in out, out
     shards = json.loads(foliot("cluster", "shards", "-o", "json", broker=broker))["shards"]

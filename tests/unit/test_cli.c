@@ -179,6 +179,59 @@ Test(command, help_is_no_error, .init = redirect)
     cr_assert_eq(RUN("receive", "-h"), CLI_OK);
 }
 
+/* All options of a command in a row; returns their number. */
+static size_t list_options(const struct command *command, const struct cli_option **out, size_t max)
+{
+    struct args_tables tables;
+    size_t count = 0;
+
+    command_tables(command, &tables);
+    for (size_t i = 0; i < tables.count; i++) {
+        for (size_t j = 0; j < tables.groups[i].count; j++) {
+            cr_assert_lt(count, max);
+            out[count++] = &tables.groups[i].options[j];
+        }
+    }
+    return count;
+}
+
+Test(command, no_two_options_of_a_command_are_called_alike)
+{
+    const struct cli_option *options[64];
+
+    for (size_t i = 0; i < command_count(); i++) {
+        const struct command *command = command_at(i);
+        size_t count = list_options(command, options, ARRAY_COUNT(options));
+
+        for (size_t j = 0; j < count; j++) {
+            for (size_t k = 0; k < j; k++) {
+                cr_assert_str_neq(options[j]->name, options[k]->name, "%s %s --%s", command->noun,
+                                  command->verb, options[j]->name);
+                cr_assert(options[j]->letter == '\0' || options[j]->letter != options[k]->letter,
+                          "%s %s -%c", command->noun, command->verb, options[j]->letter);
+            }
+        }
+    }
+}
+
+Test(command, commands_of_one_noun_stand_together_and_say_what_they_are)
+{
+    for (size_t i = 0; i < command_count(); i++) {
+        const struct command *command = command_at(i);
+
+        cr_assert_str_neq(command_noun_summary(command->noun), "", "%s", command->noun);
+        cr_assert_eq(command->summary[strlen(command->summary) - 1], '.', "%s", command->summary);
+        cr_assert_eq(command->examples[strlen(command->examples) - 1], '\n', "%s %s", command->noun,
+                     command->verb);
+        cr_assert_eq(command_find(command->noun, command->verb), command);
+        for (size_t j = i + 1; j < command_count(); j++) {
+            cr_assert(strcmp(command_at(j)->noun, command->noun) != 0 ||
+                          strcmp(command_at(j - 1)->noun, command->noun) == 0,
+                      "%s", command->noun);
+        }
+    }
+}
+
 Test(cli, exit_codes_are_those_of_the_manual)
 {
     cr_assert_eq(cli_exit_of(RPC_OK), 0);
