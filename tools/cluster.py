@@ -130,6 +130,20 @@ class Broker(Process):
         return self.get("/readyz")[0] == 200
 
 
+class DevBroker(Broker):
+    """A `foliot dev` with its addresses: the broker of a DevCluster."""
+
+    def __init__(self, cluster, name):
+        self.grpc, self.admin = cluster.ports.setdefault(
+            name, (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"))
+        self.label = name
+        self.starts = cluster.starts = cluster.starts + 1
+        Process.__init__(self, f"{name}.{self.starts}", [
+            str(cluster.bin / "foliot"), "dev", "-o", "json", "--db-file",
+            str(cluster.folder / "dev.db"), "--port", self.grpc.split(":")[1],
+            "--admin-port", self.admin.split(":")[1]], cluster.folder)
+
+
 class Psql:
     """One psql that stays connected, for questions that must be quick."""
 
@@ -301,6 +315,23 @@ class Cluster:
             print(f"kept: {self.folder}")
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class DevCluster(Cluster):
+    """One `foliot dev` on a file, as a cluster: without servers, and of one broker."""
+
+    def __init__(self, build="dev"):
+        super().__init__(build, shards=8)
+
+    def start_servers(self):
+        pass
+
+    def start_broker(self, name="dev"):
+        with uninterrupted():
+            broker = DevBroker(self, name)
+            self.processes.append(broker)
+        self.brokers[name] = broker
+        return broker
 
 
 def shard_of(task_id, shards):

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cancel and Update racing with the due time, within 2 ms of it either way: every answer is true.
 
-  race.py [--count N] [--rate N] [--build PRESET]
+  race.py [--count N] [--rate N] [--build PRESET] [--dev]
 
-Two brokers, real servers, a grpcio client, a receiver with its own clock. Ends with
+Two brokers on real servers, or one foliot dev; a grpcio client, a receiver with its own clock. Ends with
 "N passed, N failed".
 """
 import argparse
@@ -144,16 +144,18 @@ def main():
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--rate", type=int, default=350)
     parser.add_argument("--build", default=os.environ.get("BUILD", "dev"))
+    parser.add_argument("--dev", action="store_true")
     options = parser.parse_args()
-    with harness.Cluster(options.build, SHARDS) as cluster:
+    with (harness.DevCluster(options.build) if options.dev else
+          harness.Cluster(options.build, SHARDS)) as cluster:
         messages = harness.messages(cluster.folder).task_pb2
-        for name in ("a", "b"):
+        for name in ("dev",) if options.dev else ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
         cluster.start_receiver()
         cluster.cli("queue", "create", "race", "--target", f"receiver://{cluster.target}")
         results = asyncio.run(race_all(cluster, messages, options))
-        book = harness.Judge(SHARDS)
+        book = harness.Judge(cluster.shards)
         time.sleep(1)
         end = time.monotonic() + QUIET_S
         while time.monotonic() < end:

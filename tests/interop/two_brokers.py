@@ -11,7 +11,6 @@ from concurrent import futures
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 
-import devmode
 import stubs
 
 ROOT = pathlib.Path(os.environ["FOLIOT_SOURCE_DIR"])
@@ -171,7 +170,10 @@ def main(cases, shards):
     two brokers."""
     wanted = [word for word in sys.argv[1:] if word != "--dev"]
     if "--dev" in sys.argv:
-        with devmode.DevCluster() as cluster:
+        build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
+        with harness.DevCluster(build) as cluster:
+            cluster.start_broker()
+            cluster.wait_ready()
             passed, failed = run(cases, cluster, wanted)
     else:
         passed, failed = run_on_servers(cases, shards, wanted)

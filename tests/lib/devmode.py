@@ -4,13 +4,9 @@ import json
 import os
 import pathlib
 import selectors
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import urllib.error
-import urllib.request
 
 FOLIOT = os.environ.get("FOLIOT_PROGRAM_FOLIOT") or str(
     pathlib.Path(__file__).resolve().parent.parent.parent / "build/dev/bin/foliot")
@@ -19,8 +15,6 @@ LIMIT_S = 20
 
 class Dev:
     """Started and ready, or RuntimeError. With output "json" its first line says where it is."""
-
-    starts = 1  # As a broker of tools/cluster.py counts them.
 
     def __init__(self, *options, output="json", program=FOLIOT):
         begin = time.monotonic()
@@ -66,18 +60,6 @@ class Dev:
         out, err = self.popen.communicate(timeout=LIMIT_S)
         return self.popen.returncode, out.decode(), err.decode()
 
-    def alive(self):
-        return self.popen.poll() is None
-
-    def get(self, path):
-        """(status, text) of the admin port."""
-        try:
-            with urllib.request.urlopen(f"http://{self.place['adminAddress']}{path}",
-                                        timeout=LIMIT_S) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
     def __enter__(self):
         return self
 
@@ -92,29 +74,3 @@ def refused(*options, program=FOLIOT, **how):
                           check=False, **how)
     assert not done.stdout, done.stdout
     return done.returncode, done.stderr.decode()
-
-
-class DevCluster:
-    """What tests of the API ask of a cluster (tools/cluster.py), as one `foliot dev`."""
-
-    shards = 8
-
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="foliot-dev-")
-        self.brokers = {}
-
-    def __enter__(self):
-        self.brokers["dev"] = Dev("--db-file", f"{self.folder}/dev.db")
-        return self
-
-    def __exit__(self, *error):
-        for dev in self.brokers.values():
-            dev.__exit__()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def addresses(self):
-        return [dev.address for dev in self.brokers.values()]
-
-    def cli(self, *words, check=True):
-        return subprocess.run([FOLIOT, *words, "--address", *self.addresses()], check=check,
-                              capture_output=True, text=True, timeout=60)
