@@ -88,6 +88,9 @@ static int walk_page(struct run *run, struct dead_request *request, dead_cb cb, 
     }
     *count += reply.count;
     *is_last = reply.next_token[0] == '\0';
+    if (code == CLI_OK) {
+        code = output_page(&run->output);
+    }
     return code == CLI_OK ? read_mark(reply.next_token, &request->mark) : code;
 }
 

@@ -15,6 +15,9 @@
 
 #define OUTPUT_BYTES_MAX ((size_t)64 << 20U)
 
+/* A list is written in pieces of about this size. */
+#define PAGE_BYTES ((size_t)1 << 20U)
+
 static enum output_format read_format(const struct args *args)
 {
     static const struct {
@@ -289,6 +292,13 @@ int output_flush(struct output *output)
     code = command_print(&output->text);
     buf_clear(&output->text);
     return code;
+}
+
+int output_page(struct output *output)
+{
+    bool is_much = buf_len(&output->text) + buf_len(&output->table.cells) > PAGE_BYTES;
+
+    return is_much ? output_flush(output) : CLI_OK;
 }
 
 int output_end(struct output *output)

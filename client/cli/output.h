@@ -82,6 +82,10 @@ void output_head(struct output *output, const char *format, ...) PRINTF_LIKE(2, 
 /* Append a line to a table for people; nothing in the other forms. */
 void output_note(struct output *output, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* After a page of a long list: write it if it has become much. Later rows of a table are at least
+ * as wide. Returns CLI_OK or CLI_ERROR. */
+MUST_USE int output_page(struct output *output);
+
 /* Write to standard output what there is so far. Returns CLI_OK or CLI_ERROR. */
 MUST_USE int output_flush(struct output *output);
 

@@ -191,7 +191,7 @@ static int queue_list_page(struct run *run, uint32_t *after_id)
         }
     }
     *after_id = page.after_id;
-    return CLI_OK;
+    return output_page(&run->output);
 }
 
 static int queue_list(const struct args *args)

@@ -128,7 +128,7 @@ static int take_page(struct run *run, task_filter_cb cb, void *ctx, uint64_t *co
     }
     *count += reply.count;
     (void)snprintf(next_token, PAGE_TOKEN_BYTES_MAX + 1, "%s", reply.next_token);
-    return code;
+    return code == CLI_OK ? output_page(&run->output) : code;
 }
 
 int task_filter_walk(struct run *run, struct task_filter *filter, uint64_t count_max,

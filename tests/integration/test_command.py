@@ -330,6 +330,19 @@ def a_list_is_cut_where_it_was_asked_to_be(broker):
     assert first["tasks"] + rest["tasks"] == everything["tasks"]
 
 
+def a_long_list_is_written_in_pieces_and_whole(broker):
+    broker.extra = 9993
+    whole = json.loads(ask(broker, "task", "list", "-q", "mail", "--limit", "0", "-o", "json"))
+    assert len({task["id"] for task in whole["tasks"]}) == 10000
+    table = ask(broker, "task", "list", "-q", "mail", "--limit", "0", "-o", "wide").splitlines()
+    assert len(table) == 10001 and len({line.index("WAITING") for line in table[1:]}) <= 3
+    cut = subprocess.run(f"{FOLIOT} task list --limit 0 -s {broker.address} | head -2", shell=True,
+                         capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                         env=environment())
+    assert cut.stderr == "" and len(cut.stdout.splitlines()) == 2, cut
+    broker.extra = 0
+
+
 def the_filter_goes_to_the_broker(broker):
     ask(broker, "task", "list", "-q", "mail", "-n", "shop", "--state", "WAITING,retrying", "--state",
         "ready", "--due-from", "2026-01-01T00:00:00Z", "--due-before", "2026-02-01 00:00", "--tag",
