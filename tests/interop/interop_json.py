@@ -10,7 +10,9 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 
 import grpc
@@ -19,6 +21,7 @@ from google.protobuf import descriptor_pool, json_format, message_factory
 ROOT = pathlib.Path(os.environ["FOLIOT_SOURCE_DIR"])
 sys.path.insert(0, str(ROOT / "tools"))
 import cluster as harness  # noqa: E402
+import node  # noqa: E402
 import peer  # noqa: E402
 import stubs  # noqa: E402
 
@@ -160,6 +163,38 @@ def many_clients_at_once_get_their_own_answers():
         assert view["task"]["key"] == f"many-{number}", view
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         list(pool.map(one, range(300)))
+
+
+# ---- other people's programs ----
+
+@case
+def curl_calls_it_as_the_page_says():
+    url = f"http://{World.broker.admin}{CREATE}"
+    page = (ROOT / "docs/JSON.md").read_text()
+    assert '-H \'Content-Type: application/json\' http://127.0.0.1:7401' + CREATE in page
+
+    def curl(data, *options):
+        done = subprocess.run(["curl", "-sSd", data, "-H", "Content-Type: application/json",
+                               *options, url], capture_output=True, text=True, check=True, timeout=30)
+        return json.loads(done.stdout)
+    assert curl('{"queue":"json","delay":"7200s","key":"curl"}')["created"] is True
+    answer = curl('{"queue":"nothing"}')
+    assert answer["code"] == "not_found" and "QueueService/Create" in answer["message"], answer
+    with tempfile.NamedTemporaryFile() as body:  # Large enough that curl asks before it sends.
+        body.write(b'{"queue":"json","delay":"7200s"' + b" " * 3000000 + b"}")
+        body.flush()
+        assert curl(f"@{body.name}", "-H", "Expect: 100-continue")["created"] is True
+
+
+@case
+def buf_curl_speaks_connect_to_it():
+    done = node.buf("curl", "--schema", str(ROOT / "proto"), "--protocol", "connect", "--data",
+                    '{"queue": "json", "delay": "3600s", "key": "buf"}',
+                    f"http://{World.broker.admin}{CREATE}")
+    assert done.returncode == 0 and json.loads(done.stdout)["created"] is True, done.stderr
+    done = node.buf("curl", "--schema", str(ROOT / "proto"), "--protocol", "connect", "--data",
+                    '{"queue": "nothing"}', f"http://{World.broker.admin}{CREATE}")
+    assert done.returncode != 0 and '"not_found"' in done.stderr, done.stderr
 
 
 # ---- errors ----
