@@ -216,6 +216,7 @@ static void end_flight(struct flight *flight, const struct target_result *result
     attempt->outcome = outcome_of(result->verdict);
     attempt->retry_after_ms = retry_wait(flight, result);
     attempt->error_text = result->error_text;
+    attempt->response = result->response;
     attempt->outbound_ctx = NULL;
     o->stats.outcomes[attempt->outcome]++;
     if (flight->route != NULL) {
@@ -295,6 +296,8 @@ static void fill_call(struct flight *flight)
         .path = route->address.path.len > 0 ? (const char *)route->address.path.data : NULL,
         .key = attempt->key,
         .payload = attempt->payload,
+        .tags = attempt->tags,
+        .expire_ms = attempt->expire_ms,
         .due_ms = attempt->due_ms,
         .deadline_ms = attempt->deadline_ms,
         .timeout_ms = attempt->timeout_ms,

@@ -26,10 +26,16 @@ static const struct {
     {"/foliot.v1.TaskService/Update", service_update},
     {"/foliot.v1.TaskService/BatchCancel", service_batch_cancel},
     {"/foliot.v1.TaskService/RunNow", service_run_now},
+    {"/foliot.v1.TaskService/List", service_list},
+    {"/foliot.v1.TaskService/Explain", service_explain},
     {"/foliot.v1.QueueService/Create", service_queue_create},
     {"/foliot.v1.QueueService/Get", service_queue_get},
     {"/foliot.v1.QueueService/List", service_queue_list},
     {"/foliot.v1.QueueService/Update", service_queue_update},
+    {"/foliot.v1.QueueService/ListDead", service_dead_list},
+    {"/foliot.v1.QueueService/GroupDead", service_dead_group},
+    {"/foliot.v1.QueueService/RedriveDead", service_dead_redrive},
+    {"/foliot.v1.QueueService/PurgeDead", service_dead_purge},
     {"/foliot.v1.ClusterService/GetTopology", service_topology},
     {PEER_REPORT_PATH, service_report},
 };
@@ -333,6 +339,8 @@ void service_set_create(struct call *call, const struct create_request *create)
     call->task.payload = create->payload;
     call->task.payload_len = (uint32_t)create->payload.len;
     call->task.key = create->key;
+    call->task.tags = create->tags;
+    call->task.expire_ms = create->expire_ms;
     call->key_policy = create->key_policy;
     call->replace_latest_ms = create->latest_ms;
     service_set_when(call, &create->when);

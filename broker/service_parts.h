@@ -49,6 +49,7 @@ struct service {
     uint64_t unknown_count;
     struct list tellings; /* struct telling: outcomes on their way, reports_waiting of them */
     uint32_t reports_waiting;
+    size_t report_bytes; /* of their responses */
     uint64_t reports_told;
     uint64_t reports_useless;
     uint64_t reports_dropped;
@@ -82,6 +83,17 @@ bool service_is_forwarded(const struct rpc_call *rpc);
 
 /* What the core answered, as a fault. shape: result is not 0 and not ERR_FENCED. */
 void service_core_fault(const struct call *call, const char *what, struct fault *fault);
+
+/* A row as it is shown; its state is the caller's to say. Borrows from row and queues. */
+void service_fill_view(const struct broker *broker, const struct task *row, struct task_view *view);
+
+/* Write the answer of Explain for a task as Get has found it. errors: as buf_append. */
+MUST_USE int service_write_explain(const struct service *service, const struct call *call,
+                                   const struct task_view *view, struct buf *out);
+
+/* Write the answer of Get for a task that has ended. errors: as buf_append. */
+MUST_USE int service_write_ended(const struct service *service, const struct ended_task *ended,
+                                 struct buf *out);
 
 /* What a create that went well is answered. */
 struct create_reply service_create_reply(const struct call *call);
@@ -135,6 +147,8 @@ void service_create(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_get(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_cancel(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_update(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_explain(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_list(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_run_now(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_batch_create(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_batch_cancel(struct rpc_call *rpc, struct slice request, void *ctx);
@@ -142,6 +156,10 @@ void service_queue_create(struct rpc_call *rpc, struct slice request, void *ctx)
 void service_queue_update(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_get(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_list(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_dead_list(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_dead_group(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_dead_redrive(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_dead_purge(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_report(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_topology(struct rpc_call *rpc, struct slice request, void *ctx);
 

@@ -26,27 +26,28 @@
 /* With no clock to read the claim's deadline by, it is told for this long. */
 #define REPORT_BLIND_MS 60000
 
-#define REPORT_BYTES_MAX 2048
+#define REPORT_BYTES_MAX (RESPONSE_BYTES_MAX + ERROR_TEXT_BYTES_MAX + 1024)
+
+/* Responses of all reports that wait: beyond it an outcome is told without. */
+#define REPORT_RESPONSES_MAX 67108864
 
 _Static_assert((int)OUTCOME_DONE == (int)DELIVERY_DONE &&
                    (int)OUTCOME_RETRY == (int)DELIVERY_RETRY &&
                    (int)OUTCOME_DEAD == (int)DELIVERY_DEAD &&
                    (int)OUTCOME_OBSOLETE == (int)DELIVERY_OBSOLETE,
                "outcomes have the same numbers between brokers");
-_Static_assert(REPORT_BYTES_MAX > ERROR_TEXT_BYTES_MAX + 256, "a report fits its buffer");
-
 /* One outcome on its way. */
 struct telling {
     struct list link; /* in service.tellings */
     struct service *service;
-    struct report report; /* error_text is `text` */
+    struct report report; /* error_text and response are in `text` */
     boot_us give_up_us;   /* by then its claim is over */
     span_ms wait_ms;      /* before the next try */
     bool is_out;          /* `request` is with a peer */
     struct rpc_request request;
     struct buf bytes; /* of the request */
     struct loop_timer again;
-    uint8_t text[]; /* of the receiver */
+    uint8_t text[]; /* of the receiver: its error, then its response */
 };
 
 static void tell(struct telling *telling);
@@ -60,6 +61,7 @@ static void free_telling(struct telling *telling)
     loop_timer_stop(&telling->again);
     list_del(&telling->link);
     buf_fini(&telling->bytes);
+    service->report_bytes -= telling->report.response.len;
     mem_free(telling);
     service->reports_waiting--;
     service_leave(service, 0);
@@ -182,10 +184,37 @@ static int write_report(struct telling *telling)
             .attempt = report->attempt,
             .outcome = (enum delivery_outcome)report->outcome,
             .error = report->error_text,
+            .response = report->response,
             .retry_after_ms = time_clamp(report->retry_after_ms, 0, DELAY_MS_MAX),
             .deadline_ms = report->deadline_ms,
         },
         &telling->bytes);
+}
+
+/* Keep what the receiver said, as long as there is room for responses. */
+static struct telling *new_telling(const struct service *service, const struct report *report)
+{
+    size_t error_len = report->error_text.len;
+    size_t response_len = report->response.len;
+    struct telling *telling;
+
+    if (service->report_bytes + response_len > REPORT_RESPONSES_MAX) {
+        response_len = 0;
+    }
+    telling = mem_new(1, sizeof(*telling) + error_len + response_len);
+    if (telling == NULL) {
+        return NULL;
+    }
+    telling->report = *report;
+    telling->report.error_text = (struct slice){telling->text, error_len};
+    telling->report.response = (struct slice){telling->text + error_len, response_len};
+    if (error_len > 0) {
+        memcpy(telling->text, report->error_text.data, error_len);
+    }
+    if (response_len > 0) {
+        memcpy(telling->text + error_len, report->response.data, response_len);
+    }
+    return telling;
 }
 
 void service_tell(struct service *service, const struct report *report)
@@ -193,18 +222,14 @@ void service_tell(struct service *service, const struct report *report)
     struct telling *telling = NULL;
 
     if (!service->is_closing && service->reports_waiting < REPORTS_MAX) {
-        telling = mem_new(1, sizeof(*telling) + report->error_text.len);
+        telling = new_telling(service, report);
     }
     if (telling == NULL) {
         service->reports_dropped++;
         return;
     }
     telling->service = service;
-    telling->report = *report;
-    telling->report.error_text = (struct slice){telling->text, report->error_text.len};
-    if (report->error_text.len > 0) {
-        memcpy(telling->text, report->error_text.data, report->error_text.len);
-    }
+    service->report_bytes += telling->report.response.len;
     telling->give_up_us = give_up_of(service, report);
     telling->wait_ms = REPORT_WAIT_MS_FIRST;
     buf_init(&telling->bytes, REPORT_BYTES_MAX);
@@ -283,6 +308,7 @@ void service_report(struct rpc_call *rpc, struct slice request, void *ctx)
         .retry_after_ms = told.retry_after_ms,
         .deadline_ms = told.deadline_ms,
         .error_text = told.error,
+        .response = told.response,
     };
     err = broker_on_report(broker, service->options.now, &report);
     if (err != 0) {

@@ -31,6 +31,7 @@ struct single {
     bool is_forwarded; /* to us */
     bool has_looked;   /* home has been read for its queue */
     bool is_run_now;   /* an update to now, that has a request of its own */
+    bool is_explain;   /* a get that says why */
     struct queue_name queue;
     union {
         struct create_request create;
@@ -38,6 +39,8 @@ struct single {
         struct update_request update;
     } request;
     struct call call;
+    struct call look_back; /* a get that found nothing pending: has it ended? */
+    struct store_read ended;
     struct queue_wait wait;
     bool is_queue_wait; /* `wait` is with the sync */
     boot_us give_up_us; /* 0: has not waited yet */
@@ -56,11 +59,15 @@ static const char *what_of(const struct single *s)
     case CALL_CREATE:
         return "cannot create the task";
     case CALL_GET:
-        return "cannot get the task";
+        return s->is_explain ? "cannot explain the task" : "cannot get the task";
     case CALL_CANCEL:
         return "cannot cancel the task";
     case CALL_UPDATE:
         return s->is_run_now ? "cannot run the task now" : "cannot update the task";
+    case CALL_SCAN:
+    case CALL_REDRIVE:
+    case CALL_PURGE:
+        break; // Not calls about one task.
     }
     UNREACHABLE();
 }
@@ -89,22 +96,16 @@ static void fail_single(struct single *s, const struct fault *fault)
     free_single(s);
 }
 
-static int write_get(const struct call *call, const struct broker *broker, struct buf *out)
+static int write_get(const struct single *s, struct buf *out)
 {
-    const struct queue *queue = broker_queue_find(broker, call->row.queue);
-    const struct task_view view = {
-        .id = call->row.id,
-        .queue = {queue == NULL ? "" : queue->tenant, queue == NULL ? "" : queue->name},
-        .key = call->row.key,
-        .payload = call->row.payload,
-        .due_ms = call->row.due_ms,
-        .created_ms = call->row.created_ms,
-        .state = (enum task_view_state)call->state,
-        .attempt = call->attempt != 0 ? call->attempt : call->row.attempt,
-        .failures = call->row.failures,
-    };
+    const struct call *call = &s->call;
+    struct task_view view;
 
-    return codec_write_get_reply(&view, out);
+    service_fill_view(s->service->options.broker, &call->row, &view);
+    view.state = (enum task_view_state)call->state;
+    view.attempt = call->attempt != 0 ? call->attempt : call->row.attempt;
+    return s->is_explain ? service_write_explain(s->service, call, &view, out)
+                         : codec_write_get_reply(&view, out);
 }
 
 static int write_answer(struct single *s, struct buf *out)
@@ -118,13 +119,17 @@ static int write_answer(struct single *s, struct buf *out)
         created = service_create_reply(call);
         return codec_write_create_reply(&created, out);
     case CALL_GET:
-        return write_get(call, s->service->options.broker, out);
+        return write_get(s, out);
     case CALL_CANCEL:
         cancelled = service_cancel_reply(call);
         return codec_write_cancel_reply(&cancelled, out);
     case CALL_UPDATE:
         return codec_write_update_reply(
             &(struct update_reply){service_call_id(call), call->found_due_ms, call->attempt}, out);
+    case CALL_SCAN:
+    case CALL_REDRIVE:
+    case CALL_PURGE:
+        break; // Not calls about one task.
     }
     UNREACHABLE();
 }
@@ -175,6 +180,40 @@ static void wait_for_owner(struct single *s)
 
 /* ---- here ---- */
 
+static void on_ended(struct call *look_back)
+{
+    struct single *s = look_back->owner;
+    struct fault fault;
+
+    if (look_back->result == ERR_FENCED) {
+        wait_for_owner(s);
+        return;
+    }
+    if (look_back->result != 0 || s->ended.ended_count == 0) {
+        service_core_fault(look_back->result != 0 ? look_back : &s->call, what_of(s), &fault);
+        fail_single(s, &fault);
+        return;
+    }
+    if (s->rpc != NULL) {
+        struct rpc_call *rpc = s->rpc;
+
+        s->rpc = NULL;
+        service_reply(
+            s->service, rpc,
+            service_write_ended(s->service, &s->ended.ended[0], service_scratch(s->service)));
+    }
+    free_single(s);
+}
+
+/* It is not pending: its result, or its dead letter, may be remembered. */
+static void look_back(struct single *s)
+{
+    s->ended = (struct store_read){.kind = STORE_READ_ENDED, .ids = &s->call.found, .id_count = 1};
+    s->look_back = (struct call){
+        .kind = CALL_SCAN, .shard = s->call.shard, .scan = &s->ended, .cb = on_ended, .owner = s};
+    broker_call(s->service->options.broker, s->service->options.now, &s->look_back);
+}
+
 static void on_core(struct call *call)
 {
     struct single *s = call->owner;
@@ -182,6 +221,10 @@ static void on_core(struct call *call)
 
     if (call->result == ERR_FENCED) {
         wait_for_owner(s);
+        return;
+    }
+    if (call->result == ERR_GONE && call->kind == CALL_GET && !s->is_explain && s->rpc != NULL) {
+        look_back(s);
         return;
     }
     if (call->result != 0) {
@@ -254,6 +297,10 @@ static int write_request(struct single *s)
     case CALL_UPDATE:
         return s->is_run_now ? codec_write_task_name(&s->request.name, &s->bytes)
                              : codec_write_update(&s->request.update, &s->bytes);
+    case CALL_SCAN:
+    case CALL_REDRIVE:
+    case CALL_PURGE:
+        break; // Not calls about one task.
     }
     UNREACHABLE();
 }
@@ -446,6 +493,16 @@ static void start_by_name(struct single *s, struct slice request)
 void service_get(struct rpc_call *rpc, struct slice request, void *ctx)
 {
     start_by_name(new_single(ctx, rpc, CALL_GET), request);
+}
+
+void service_explain(struct rpc_call *rpc, struct slice request, void *ctx)
+{
+    struct single *s = new_single(ctx, rpc, CALL_GET);
+
+    if (s != NULL) {
+        s->is_explain = true;
+    }
+    start_by_name(s, request);
 }
 
 void service_cancel(struct rpc_call *rpc, struct slice request, void *ctx)

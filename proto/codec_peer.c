@@ -17,13 +17,15 @@ int codec_write_report(const struct peer_report *report, struct buf *out)
     Google__Protobuf__Timestamp deadline;
     char id[TASK_ID_TEXT_LEN + 1];
 
-    REQUIRE(report->error.len <= ERROR_TEXT_BYTES_MAX);
+    REQUIRE(report->error.len <= ERROR_TEXT_BYTES_MAX &&
+            report->response.len <= RESPONSE_BYTES_MAX);
     foliot__internal__report_request__init(&message);
     task_id_format(report->id, id);
     message.task_id = id;
     message.attempt = report->attempt;
     message.outcome = (Foliot__V1__Outcome)report->outcome;
     message.error = wire_bytes(report->error);
+    message.response = wire_bytes(report->response);
     if (report->retry_after_ms > 0) {
         message.retry_after = write_duration(report->retry_after_ms, &retry_after);
     }
@@ -50,9 +52,15 @@ static int read_outcome(const Foliot__Internal__ReportRequest *request, struct f
                             "has %zu bytes, at most %d are kept (ERROR_TEXT_BYTES_MAX)",
                             request->error.len, ERROR_TEXT_BYTES_MAX);
     }
+    if (request->response.len > RESPONSE_BYTES_MAX) {
+        return refuse_value(&(struct place){"", "response", fault}, "VALUE_OUT_OF_RANGE",
+                            "has %zu bytes, at most %d are kept (RESPONSE_BYTES_MAX)",
+                            request->response.len, RESPONSE_BYTES_MAX);
+    }
     out->attempt = request->attempt;
     out->outcome = (enum delivery_outcome)outcome;
     out->error = (struct slice){request->error.data, request->error.len};
+    out->response = (struct slice){request->response.data, request->response.len};
     return 0;
 }
 

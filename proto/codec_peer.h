@@ -19,6 +19,7 @@ struct peer_report {
     struct slice error;     /* any bytes, ≤ ERROR_TEXT_BYTES_MAX */
     span_ms retry_after_ms; /* DELIVERY_RETRY: 0 … DELAY_MS_MAX */
     wall_ms deadline_ms;    /* of the claim */
+    struct slice response;  /* DELIVERY_DONE: ≤ RESPONSE_BYTES_MAX */
 };
 
 /* errors: also ERR_INVALID for an outcome that is none of the four, or an attempt of 0. */

@@ -110,7 +110,7 @@ void broker_free(struct broker *broker)
         struct flight *flight = CONTAINER_OF(link, struct flight, link);
 
         mem_free(flight->block);
-        mem_free(flight->error);
+        mem_free(flight->text);
     }
     for (uint32_t i = 0; broker->databases != NULL && i < broker->options.database_count; i++) {
         writer_fini(&broker->databases[i].writer);
@@ -229,6 +229,7 @@ void broker_on_queues(struct broker *broker, const struct now *now, const struct
                       size_t count, int64_t config_version)
 {
     broker_set_now(broker, now);
+    broker->queue_list++;
     for (size_t i = 0; i < count; i++) {
         struct queue_state *state = queue_state_get(broker, queues[i].id);
 
@@ -237,7 +238,14 @@ void broker_on_queues(struct broker *broker, const struct now *now, const struct
         }
         state->queue = queues[i];
         state->is_known = true;
+        state->list = broker->queue_list;
     }
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *state = broker->queues[i];
+
+        state->is_known = state->is_known && state->list == broker->queue_list;
+    }
+    dispatch_look_at_pauses(broker);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         if (!list_is_empty(&broker->shards[i].waiting)) {
             shard_touch(&broker->shards[i]); // A call may wait for a queue.
@@ -376,6 +384,19 @@ void broker_inspect(const struct broker *broker, struct broker_stats *out)
     }
     out->entries = (uint32_t)pool_used(&broker->entries);
     out->in_flight = (uint32_t)pool_used(&broker->flights);
+}
+
+bool broker_inspect_queue(const struct broker *broker, uint32_t queue, struct queue_counts *counts,
+                          uint32_t *running)
+{
+    const struct queue_state *state = map_find(&broker->queue_index, queue);
+
+    if (state == NULL) {
+        return false;
+    }
+    *counts = state->counts;
+    *running = state->flights;
+    return true;
 }
 
 void broker_inspect_shard(const struct broker *broker, uint32_t shard, struct shard_view *out)

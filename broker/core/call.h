@@ -9,6 +9,7 @@
 #include "lib/base/list.h"
 #include "lib/model/queue.h"
 #include "lib/model/task.h"
+#include "storage/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +21,10 @@ enum call_kind {
     CALL_CREATE = 1,
     CALL_GET,
     CALL_CANCEL,
-    CALL_UPDATE
+    CALL_UPDATE,
+    CALL_SCAN,    /* a read of the shard that the edge has prepared */
+    CALL_REDRIVE, /* a dead letter is pending again */
+    CALL_PURGE    /* a dead letter is forgotten */
 };
 
 /* What cancelling came to. source: DESIGN 11 */
@@ -50,11 +54,15 @@ struct call {
     struct list link; /* the core's while in flight */
     enum call_kind kind;
     uint32_t shard;
-    struct task task;           /* CREATE: slot, queue, payload, key, due_ms; UPDATE: new values */
+    struct task task;           /* CREATE: slot, queue, payload, key, due_ms, tags, expire_ms;
+                                   UPDATE: new values; REDRIVE: the letter's task as it was read,
+                                   whole; PURGE: id */
     bool is_delay;              /* CREATE, UPDATE: due is delay_ms from now, not task.due_ms */
     span_ms delay_ms;           /* ≥ 0 */
     enum key_policy key_policy; /* CREATE with key */
     wall_ms replace_latest_ms;  /* CREATE, KEY_REPLACE: due is held at or before it; 0: no bound */
+    struct store_read *scan;    /* SCAN: kind and bounds; shard, epoch and clock are the core's to
+                                   fill in. Its results are borrowed during the callback. */
     bool set_due;               /* UPDATE */
     bool set_payload;           /* UPDATE */
     call_cb cb;
@@ -62,8 +70,9 @@ struct call {
     /* results */
     int result;                 /* 0; ERR_FENCED: not ours, find the owner; ERR_UNAVAILABLE;
                                    ERR_FULL: overload, see retry_after_ms; ERR_OUTCOME_UNKNOWN;
-                                   ERR_EXISTS (CREATE, KEY_REJECT; `found` is who);
-                                   ERR_NOT_FOUND, ERR_GONE (GET, UPDATE) */
+                                   ERR_EXISTS (CREATE with KEY_REJECT, REDRIVE; `found` is who);
+                                   ERR_NOT_FOUND, ERR_GONE (GET, UPDATE); ERR_NOT_FOUND (REDRIVE,
+                                   PURGE: no such dead letter) */
     span_ms retry_after_ms;     /* ERR_FULL, ERR_UNAVAILABLE: when to try again */
     bool created;               /* CREATE: false if the key was held already */
     struct task_id found;       /* CREATE: the task that holds the key, or the new one */

@@ -174,6 +174,8 @@ static void apply_payload(struct entry *entry, const struct call *call)
     struct task task = {.payload = call->task.payload,
                         .payload_len = (uint32_t)call->task.payload.len,
                         .key = block_key(old),
+                        .tags = block_tags(old),
+                        .expire_ms = old->expire_ms,
                         .created_ms = old->created_ms};
     struct block *block = NULL;
 
@@ -263,6 +265,31 @@ static void displace_done(struct shard *shard, const struct note *note, int resu
     }
 }
 
+/* A dead letter is pending again, or it is not one any more. */
+static void redrive_done(struct shard *shard, const struct store_op *op, const struct note *note,
+                         int result, bool is_fresh)
+{
+    struct call *call = note->call;
+
+    if (result == ERR_OUTCOME_UNKNOWN) {
+        look_later(shard, call, is_fresh);
+        return;
+    }
+    if (result == ERR_EXISTS) {
+        call->found = op->existing;
+    }
+    if (result == 0) {
+        call->found = call->task.id;
+        call->found_due_ms = call->task.due_ms;
+        shard->broker->stats.redriven++;
+        tell(shard->broker, "redrive", shard, call->task.id.seq, call->task.due_ms, 0);
+        if (is_fresh) {
+            take_in(shard, call);
+        }
+    }
+    call_answer(shard->broker, call, result);
+}
+
 void call_op_done(struct shard *shard, const struct store_op *op, const struct note *note,
                   int result, bool is_fresh)
 {
@@ -279,8 +306,19 @@ void call_op_done(struct shard *shard, const struct store_op *op, const struct n
     case NOTE_DISPLACE:
         displace_done(shard, note, result, is_fresh);
         break;
+    case NOTE_REDRIVE:
+        redrive_done(shard, op, note, result, is_fresh);
+        break;
+    case NOTE_PURGE:
+        if (result == 0) {
+            shard->broker->stats.purged++;
+            tell(shard->broker, "purge", shard, op->task.id.seq, 0, 0);
+        }
+        call_answer(shard->broker, note->call, result);
+        break;
     case NOTE_CLAIM:
     case NOTE_SETTLE:
+    case NOTE_EXPIRE:
         UNREACHABLE(); // Not a call's.
     }
 }

@@ -85,12 +85,18 @@ void call_run(struct broker *broker, struct call *call)
         call_answer(broker, call, ERR_FENCED);
         return;
     }
+    if (call->kind == CALL_SCAN) {
+        call_scan(shard, call);
+        return;
+    }
     if (!writer_has_room(&broker->databases[shard->database].writer, WRITER_CALL)) {
         call_answer(broker, call, ERR_FULL);
         return;
     }
     if (call->kind == CALL_CREATE) {
         call_create(shard, call);
+    } else if (call->kind == CALL_REDRIVE || call->kind == CALL_PURGE) {
+        call_dead(shard, call);
     } else if (call->task.id.seq == 0) {
         call_read_key(shard, call);
     } else {
@@ -192,8 +198,15 @@ static void judge_unknown(struct shard *shard, struct call *call, const struct t
         in_effect = row != NULL && call_is_updated(call, row);
         call->found_due_ms = in_effect ? row->due_ms : WALL_NEVER;
         break;
+    case CALL_REDRIVE:
+        in_effect = row != NULL;
+        call->found = call->task.id;
+        call->found_due_ms = in_effect ? row->due_ms : WALL_NEVER;
+        break;
     case CALL_GET:
-        UNREACHABLE(); // Writes nothing.
+    case CALL_SCAN:
+    case CALL_PURGE:
+        UNREACHABLE(); // Write nothing, or nothing that a row could tell about.
     }
     call_answer(shard->broker, call, in_effect ? 0 : ERR_UNAVAILABLE);
 }

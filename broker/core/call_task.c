@@ -8,6 +8,7 @@
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/explain.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
@@ -107,6 +108,16 @@ static void add_insert(struct shard *shard, struct call *call)
     }
 }
 
+/* When no attempt may start any more, if the call has not said it. */
+static void set_expiry(const struct broker *broker, struct call *call)
+{
+    const struct queue *queue = broker_queue_find(broker, call->task.queue);
+
+    if (call->task.expire_ms == 0 && queue != NULL && queue->expire_after_ms > 0) {
+        call->task.expire_ms = time_add(call->task.due_ms, queue->expire_after_ms);
+    }
+}
+
 void call_create(struct shard *shard, struct call *call)
 {
     struct broker *broker = shard->broker;
@@ -127,9 +138,31 @@ void call_create(struct shard *shard, struct call *call)
     call->task.unknowns = 0;
     call->task.created_ms = lower_ms(broker, shard->database);
     call->task.payload_len = (uint32_t)call->task.payload.len;
+    set_expiry(broker, call);
     call->core_seq = seq;
     call->core_step = CALL_STEP_FIRST;
     add_insert(shard, call);
+}
+
+void call_dead(struct shard *shard, struct call *call)
+{
+    struct writer *writer = &shard->broker->databases[shard->database].writer;
+    bool is_redrive = call->kind == CALL_REDRIVE;
+    struct note note = {.kind = is_redrive ? NOTE_REDRIVE : NOTE_PURGE, .call = call};
+    struct store_op *op;
+    int err = is_redrive ? call_due(shard, call, &call->task.due_ms) : 0;
+
+    if (err != 0) {
+        call_answer(shard->broker, call, err);
+        return;
+    }
+    call->is_delay = false;
+    call->core_seq = call->task.id.seq;
+    op = writer_add(writer, shard, &note);
+    op->kind = is_redrive ? STORE_REDRIVE : STORE_PURGE;
+    op->task = call->task;
+    op->expected_attempt = call->task.attempt;
+    op->now_ms = lower_ms(shard->broker, shard->database);
 }
 
 /* Reads. */
@@ -206,27 +239,35 @@ void call_read_key(struct shard *shard, struct call *call)
     }
 }
 
-static enum task_state state_of(const struct entry *entry, const struct task *row)
+/* SCAN is answered inside the read's callback: the results are borrowed from it. */
+static void scan_done(struct store_read *store_read)
 {
-    if (entry != NULL) {
-        switch ((enum entry_state)entry->state) {
-        case ENTRY_RUNNING:
-        case ENTRY_HELD:
-        case ENTRY_CLAIMED:
-            return TASK_STATE_RUNNING;
-        case ENTRY_READY:
-        case ENTRY_CLAIMING:
-            return TASK_STATE_READY;
-        case ENTRY_INSERTING:
-        case ENTRY_WAITING:
-        case ENTRY_SETTLING:
-        case ENTRY_CHANGING:
-        case ENTRY_DELETING:
-        case ENTRY_VISITING:
-            break;
-        }
+    struct call_read *read = store_read->owner;
+    struct shard *shard = read->shard;
+    struct call *call = read->call;
+
+    if (!read_failed(shard, call, read)) {
+        *call->scan = *store_read;
+        call->result = 0;
+        shard->broker->call_count--;
+        call->cb(call);
     }
-    return row->failures > 0 ? TASK_STATE_RETRYING : TASK_STATE_WAITING;
+    pool_give(&shard->broker->reads, read);
+}
+
+void call_scan(struct shard *shard, struct call *call)
+{
+    struct call_read *read = pool_take(&shard->broker->reads);
+    int err = ERR_FULL;
+
+    if (read != NULL) {
+        read->read = *call->scan;
+        read->read.now_ms = lower_ms(shard->broker, shard->database);
+        err = submit_read(shard, call, read, scan_done);
+    }
+    if (err != 0) {
+        call_answer(shard->broker, call, err);
+    }
 }
 
 /* GET is answered inside the read's callback: the row is borrowed from it. */
@@ -235,7 +276,7 @@ static void answer_get(struct shard *shard, struct call *call, const struct task
     const struct entry *entry = entry_find(shard, row->id.seq);
 
     call->row = *row;
-    call->state = state_of(entry, row);
+    call->state = explain_state(entry, row);
     call->attempt = call->state == TASK_STATE_RUNNING ? row->attempt + 1 : 0;
     call->result = 0;
     shard->broker->call_count--;
@@ -337,6 +378,10 @@ void call_absent(struct shard *shard, struct call *call, struct task_id id)
     case CALL_UPDATE:
         call_answer(shard->broker, call, was_issued ? ERR_GONE : ERR_NOT_FOUND);
         return;
+    case CALL_SCAN:
+    case CALL_REDRIVE:
+    case CALL_PURGE:
+        UNREACHABLE(); // Look for no row.
     }
 }
 
@@ -475,7 +520,10 @@ void call_act(struct shard *shard, struct call *call, struct entry *entry)
         act_update(shard, call, entry);
         break;
     case CALL_GET:
-        UNREACHABLE(); // Reads the row.
+    case CALL_SCAN:
+    case CALL_REDRIVE:
+    case CALL_PURGE:
+        UNREACHABLE(); // Act on no task in memory.
     }
 }
 

@@ -11,6 +11,12 @@
  * and its writer has room. */
 void call_create(struct shard *shard, struct call *call);
 
+/* SCAN: read as the edge has prepared it. shape: shard is active. */
+void call_scan(struct shard *shard, struct call *call);
+
+/* REDRIVE and PURGE: one dead letter. shape: shard is active and its writer has room. */
+void call_dead(struct shard *shard, struct call *call);
+
 /* Find the task of a key, then go on by id. */
 void call_read_key(struct shard *shard, struct call *call);
 

@@ -54,11 +54,17 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     flight->attempt.attempt = entry->attempt + 1;
     flight->attempt.due_ms = entry->due_ms;
     flight->attempt.start_by_ms = time_max(entry->due_ms, claim_ms) + START_BY_MS;
+    if (flight->block->expire_ms != 0) {
+        flight->attempt.start_by_ms =
+            time_min(flight->attempt.start_by_ms, flight->block->expire_ms);
+    }
     flight->attempt.timeout_ms = queue->queue.attempt_timeout_ms;
     flight->attempt.deadline_ms =
         flight->attempt.start_by_ms + queue->queue.attempt_timeout_ms + DEADLINE_MARGIN_MS;
     flight->attempt.payload = block_payload(flight->block);
     flight->attempt.key = block_key(flight->block);
+    flight->attempt.tags = block_tags(flight->block);
+    flight->attempt.expire_ms = flight->block->expire_ms;
     entry->body.flight = flight;
     entry->flying = 1;
     queue->flights++;
@@ -82,10 +88,18 @@ static void group_leave(struct broker *broker, uint32_t database, struct group *
     }
 }
 
-/* The target's words; bytes, may hold anything. */
+/* The target's words, if it ended as one of the two; bytes, may hold anything. */
+static struct slice flight_text(const struct flight *flight, bool is_done)
+{
+    if (is_done != (flight->attempt.outcome == OUTCOME_DONE)) {
+        return (struct slice){NULL, 0};
+    }
+    return (struct slice){(const uint8_t *)flight->text, flight->text_len};
+}
+
 static struct slice flight_error(const struct flight *flight)
 {
-    return (struct slice){(const uint8_t *)flight->error, flight->error_len};
+    return flight_text(flight, false);
 }
 
 /* An outcome that we cannot record because the shard has gone: its owner may want to know. */
@@ -99,13 +113,32 @@ static void report(struct broker *broker, const struct flight *flight)
                             .outcome = flight->attempt.outcome,
                             .retry_after_ms = flight->attempt.retry_after_ms,
                             .deadline_ms = flight->attempt.deadline_ms,
-                            .error_text = flight_error(flight)};
+                            .error_text = flight_error(flight),
+                            .response = flight_text(flight, true)};
 
     if (outbound->report != NULL && flight->is_started && flight->is_ended &&
         report.outcome != OUTCOME_UNKNOWN && report.outcome != OUTCOME_NOT_STARTED &&
         (state == SHARD_IDLE || state == SHARD_RELEASING)) {
         outbound->report(outbound, &report);
     }
+}
+
+void flight_keep_text(struct broker *broker, struct flight *flight, struct slice text)
+{
+    const struct queue *queue = broker_queue_find(broker, flight->attempt.queue);
+    bool is_done = flight->attempt.outcome == OUTCOME_DONE;
+    size_t max = is_done ? RESPONSE_BYTES_MAX : ERROR_TEXT_BYTES_MAX;
+
+    if (text.len == 0 || flight->text != NULL ||
+        (is_done && (queue == NULL || queue->result_memory_ms == 0))) {
+        return;
+    }
+    if (is_done && text.len > max) {
+        return; // Half a response is of no use.
+    }
+    text.len = text.len < max ? text.len : max;
+    flight->text = mem_copy(text.data, text.len);
+    flight->text_len = flight->text == NULL ? 0 : (uint32_t)text.len;
 }
 
 void flight_end(struct broker *broker, struct flight *flight, bool known)
@@ -120,7 +153,7 @@ void flight_end(struct broker *broker, struct flight *flight, bool known)
     list_del(&flight->link);
     group_leave(broker, flight->attempt.database, flight->group, known);
     mem_free(flight->block);
-    mem_free(flight->error);
+    mem_free(flight->text);
     pool_give(&broker->flights, flight);
 }
 
@@ -180,8 +213,9 @@ struct flight *claim_adopt(struct shard *shard, struct entry *entry, const struc
     if (flight == NULL) {
         return NULL;
     }
-    flight->error = mem_copy(report->error_text.data, report->error_text.len);
-    flight->error_len = flight->error == NULL ? 0 : (uint32_t)report->error_text.len;
+    flight->attempt.outcome = report->outcome;
+    flight_keep_text(broker, flight,
+                     report->outcome == OUTCOME_DONE ? report->response : report->error_text);
     flight->block = entry->body.block;
     flight->entry = entry;
     flight->is_started = true;
@@ -192,7 +226,6 @@ struct flight *claim_adopt(struct shard *shard, struct entry *entry, const struc
     flight->attempt.queue = queue->queue.id;
     flight->attempt.attempt = report->attempt;
     flight->attempt.deadline_ms = report->deadline_ms;
-    flight->attempt.outcome = report->outcome;
     flight->attempt.retry_after_ms = report->retry_after_ms;
     entry_unlink(shard, entry);
     entry->body.flight = flight;
@@ -231,12 +264,80 @@ void claim_note(struct shard *shard, struct flight *flight)
     flight->is_sent = true;
 }
 
+/* Has the time of a task passed in which an attempt may start? */
+static bool is_expired(const struct shard *shard, const struct entry *entry)
+{
+    wall_ms expire_ms = entry_block(entry)->expire_ms;
+
+    return expire_ms != 0 && upper_ms(shard->broker, shard->database) > expire_ms;
+}
+
+/* What the end of a task says about its key, and about its result if the queue keeps results. */
+static void fill_end(const struct shard *shard, const struct entry *entry, enum task_end end,
+                     struct store_op *op)
+{
+    const struct queue *queue = &entry_queue(shard->broker, entry)->queue;
+
+    op->kind = STORE_DELETE;
+    op->is_keyless = (entry->flags & ENTRY_KEYED) == 0;
+    op->now_ms = lower_ms(shard->broker, shard->database);
+    op->key_until_ms = time_add(op->now_ms, queue->key_memory_ms);
+    op->end = end;
+    if (queue->result_memory_ms > 0) {
+        op->keep_until_ms = time_add(op->now_ms, queue->result_memory_ms);
+    }
+}
+
+/* No attempt starts any more: the task ends. False: no room for that now. */
+static bool expire(struct shard *shard, struct entry *entry)
+{
+    struct writer *writer = &shard->broker->databases[shard->database].writer;
+    struct note note = {.kind = NOTE_EXPIRE, .entry = entry};
+    struct store_op *op;
+
+    // A queue that is not known cannot say how long it remembers.
+    if (!entry_queue(shard->broker, entry)->is_known || !writer_has_room(writer, WRITER_SETTLE)) {
+        return false;
+    }
+    op = writer_add(writer, shard, &note);
+    op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
+    op->task.queue = entry_queue(shard->broker, entry)->queue.id;
+    op->task.failures = entry->failures;
+    op->expected_attempt = entry->attempt;
+    op->attempt = entry->attempt;
+    fill_end(shard, entry, TASK_END_EXPIRED, op);
+    entry_move(entry, ENTRY_DELETING);
+    return true;
+}
+
+void claim_expired(struct shard *shard, struct entry *entry, int result)
+{
+    struct broker *broker = shard->broker;
+
+    if (result == ERR_UNAVAILABLE) {
+        entry_place(shard, entry);
+        return;
+    }
+    if (result == 0) {
+        broker->stats.expired++;
+        entry_queue(broker, entry)->counts.expired++;
+        tell(broker, "expire", shard, entry->seq, entry->attempt, 0);
+    } else {
+        tell(broker, "mismatch", shard, entry->seq, result, NOTE_EXPIRE);
+    }
+    visit_forget(shard, entry->seq);
+    entry_free(shard, entry);
+}
+
 enum claim_try claim_ask(struct shard *shard, struct entry *entry)
 {
     struct broker *broker = shard->broker;
     struct queue_state *queue = entry_queue(broker, entry);
     struct flight *flight;
 
+    if (is_expired(shard, entry)) {
+        return expire(shard, entry) ? CLAIM_SENT : CLAIM_NO_ROOM;
+    }
     if (!queue_has_room(queue) ||
         !writer_has_room(&broker->databases[shard->database].writer, WRITER_CLAIM)) {
         return CLAIM_NO_ROOM;
@@ -258,8 +359,9 @@ struct flight *claim_prepare(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(shard->broker, entry);
     struct flight *flight;
 
-    if (!list_is_empty(&queue->ready) || !list_is_empty(&queue->fetched)) {
-        return NULL; // Others have waited longer.
+    if (!list_is_empty(&queue->ready) || !list_is_empty(&queue->fetched) ||
+        is_expired(shard, entry)) {
+        return NULL; // Others have waited longer, or it will not run at all.
     }
     flight = flight_new(shard, entry);
     if (flight != NULL) {
@@ -385,6 +487,10 @@ static void settle_as_failed(struct broker *broker, const struct shard *shard,
         settle_as_dead(broker, shard, queue, op, flight_error(flight));
         return;
     }
+    if (flight->block->expire_ms != 0 && due_ms > flight->block->expire_ms) {
+        fill_end(shard, entry, TASK_END_EXPIRED, op);
+        return;
+    }
     op->kind = STORE_CHANGE;
     op->set_due = true;
     op->set_counts = true;
@@ -427,11 +533,13 @@ static void settle_fill(struct shard *shard, struct entry *entry, struct store_o
     }
     switch (entry->body.flight->attempt.outcome) {
     case OUTCOME_DONE:
+        op->task.failures = entry->failures;
+        op->response = flight_text(entry->body.flight, true);
+        fill_end(shard, entry, TASK_END_DONE, op);
+        break;
     case OUTCOME_OBSOLETE:
-        op->kind = STORE_DELETE;
-        op->is_keyless = (entry->flags & ENTRY_KEYED) == 0;
-        op->now_ms = lower_ms(broker, shard->database);
-        op->key_until_ms = time_add(op->now_ms, queue->key_memory_ms);
+        op->task.failures = entry->failures;
+        fill_end(shard, entry, TASK_END_OBSOLETE, op);
         break;
     case OUTCOME_RETRY:
         settle_as_failed(broker, shard, entry, op);
@@ -479,20 +587,30 @@ void claim_settle(struct shard *shard, struct entry *entry)
 }
 
 static void count_settled(struct broker *broker, const struct flight *flight,
-                          const struct store_op *op)
+                          const struct entry *entry, const struct store_op *op)
 {
+    struct queue_counts *counts = &entry_queue(broker, entry)->counts;
+
     switch (op->kind) {
     case STORE_DELETE:
-        broker->stats.done++;
+        if (op->end == TASK_END_EXPIRED) {
+            broker->stats.expired++;
+            counts->expired++;
+        } else {
+            broker->stats.done++;
+            counts->done++;
+        }
         break;
     case STORE_DEAD:
         broker->stats.dead++;
+        counts->died++;
         break;
     case STORE_CHANGE:
         if (flight != NULL && flight->attempt.outcome == OUTCOME_NOT_STARTED) {
             broker->stats.unclaims++;
         } else {
             broker->stats.retried++;
+            counts->retried++;
         }
         break;
     case STORE_INSERT:
@@ -556,7 +674,7 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
         entry_free(shard, entry);
         return;
     }
-    count_settled(broker, flight, op);
+    count_settled(broker, flight, entry, op);
     visit_forget(shard, entry->seq);
     tell(broker, "settle", shard, entry->seq, op->attempt, op->kind);
     if (op->kind == STORE_CHANGE) {

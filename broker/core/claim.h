@@ -11,7 +11,7 @@
 
 /* How trying to claim went. */
 enum claim_try {
-    CLAIM_SENT = 1, /* the entry is CLAIMING */
+    CLAIM_SENT = 1, /* the entry is CLAIMING; or DELETING, because its time was over */
     CLAIM_FETCHING, /* its payload is being read first */
     CLAIM_NO_ROOM   /* queue, flights or writer are full: ask again */
 };
@@ -61,6 +61,13 @@ void claim_withdraw(struct shard *shard, struct entry *entry);
 /* The settling operation is known. entry is NULL if the shard was dropped in between. */
 void claim_settled(struct shard *shard, struct entry *entry, struct flight *flight,
                    const struct store_op *op, int result);
+
+/* The operation that ends a task whose time was over is known. result: not unknown, not fenced. */
+void claim_expired(struct shard *shard, struct entry *entry, int result);
+
+/* Keep what the target said: an error, cut at its limit, or a response if the queue keeps results
+ * and it is within its limit. shape: the outcome is known. */
+void flight_keep_text(struct broker *broker, struct flight *flight, struct slice text);
 
 /* A flight for an attempt that another broker began, ended as its report says. NULL: no memory.
  * shape: HELD, not touched. The entry is RUNNING afterwards. */

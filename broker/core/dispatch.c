@@ -129,6 +129,7 @@ static void handle_timer(struct broker *broker, struct entry *entry)
             entry_wake_at(shard, entry, lower_ms(broker, shard->database) + WITHDRAWN_MS);
         } else {
             broker->stats.unknown++;
+            entry_queue(broker, entry)->counts.unknown++;
             claim_settle(shard, entry);
         }
         break;
@@ -196,6 +197,25 @@ static bool serve_line(struct broker *broker, struct list *line)
     return true;
 }
 
+void dispatch_look_at_pauses(struct broker *broker)
+{
+    wall_ms now_ms = WALL_NEVER;
+
+    broker->held_until = WALL_NEVER;
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        now_ms = time_min(now_ms, lower_ms(broker, i));
+    }
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *queue = broker->queues[i];
+        wall_ms until_ms = queue->queue.paused_until_ms;
+
+        queue->is_held = queue->queue.is_paused && (until_ms == 0 || now_ms < until_ms);
+        if (queue->is_held && until_ms != 0) {
+            broker->held_until = time_min(broker->held_until, until_ms);
+        }
+    }
+}
+
 static void serve(struct broker *broker, struct queue_state *queue)
 {
     if (queue->is_known && serve_line(broker, &queue->fetched)) {
@@ -207,6 +227,7 @@ void dispatch_step(struct broker *broker)
 {
     uint32_t first = broker->first_queue;
 
+    dispatch_look_at_pauses(broker);
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
         turn_wheels(broker, i);
     }
@@ -233,6 +254,7 @@ boot_us dispatch_next_wake(const struct broker *broker)
         }
         next_ms = time_min(wheel_next_wake(&database->wheel),
                            time_sub(wheel_next_wake(&database->waiting), database->lead_ms));
+        next_ms = time_min(next_ms, broker->held_until);
         if (next_ms != WALL_NEVER) {
             int64_t span_us = time_sub(time_mul(next_ms, US_PER_MS), lower_us);
 
@@ -242,19 +264,15 @@ boot_us dispatch_next_wake(const struct broker *broker)
     return wake;
 }
 
-/* Keep the target's words for a dead letter. */
-static void keep_error(struct flight *flight)
+/* Keep the target's words: they are borrowed only until the outcome has been taken. */
+static void keep_text(struct broker *broker, struct flight *flight)
 {
-    struct slice text = flight->attempt.error_text;
+    struct attempt *attempt = &flight->attempt;
 
-    if (text.len > ERROR_TEXT_BYTES_MAX) {
-        text.len = ERROR_TEXT_BYTES_MAX;
-    }
-    if (text.len > 0 && flight->error == NULL) {
-        flight->error = mem_copy(text.data, text.len);
-        flight->error_len = flight->error == NULL ? 0 : (uint32_t)text.len;
-    }
-    flight->attempt.error_text = (struct slice){NULL, 0};
+    flight_keep_text(broker, flight,
+                     attempt->outcome == OUTCOME_DONE ? attempt->response : attempt->error_text);
+    attempt->error_text = (struct slice){NULL, 0};
+    attempt->response = (struct slice){NULL, 0};
 }
 
 /* Nobody knows how it ended: the claim stays live until its deadline. */
@@ -280,6 +298,7 @@ void dispatch_ended(struct shard *shard, struct entry *entry)
     }
     if (flight->attempt.outcome == OUTCOME_UNKNOWN) {
         shard->broker->stats.unknown++;
+        entry_queue(shard->broker, entry)->counts.unknown++;
     }
     claim_settle(shard, entry);
 }
@@ -293,7 +312,7 @@ void broker_on_outcome(struct broker *broker, const struct now *now, struct atte
     broker_set_now(broker, now);
     REQUIRE(flight->is_started && !flight->is_ended);
     flight->is_ended = true;
-    keep_error(flight);
+    keep_text(broker, flight);
     tell(broker, "outcome", shard, attempt->id.seq, attempt->attempt, attempt->outcome);
     if (entry == NULL) {
         flight_check(broker, flight);

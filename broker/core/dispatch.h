@@ -12,6 +12,9 @@
 /* Once per tick: turn the wheels, start what is due, claim what may be. */
 void dispatch_step(struct broker *broker);
 
+/* Which queues are paused now. A pause lasts until the slowest clock says that it is over. */
+void dispatch_look_at_pauses(struct broker *broker);
+
 /* Put a READY entry that is in no list at the end of its queue's line. */
 void dispatch_ready(struct broker *broker, struct entry *entry);
 

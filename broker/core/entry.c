@@ -16,20 +16,26 @@ struct block *block_new(const struct task *task)
 {
     bool has_payload = task->payload.len == task->payload_len;
     size_t payload_len = has_payload ? task->payload.len : 0;
-    struct block *block = mem_new(1, sizeof(*block) + task->key.len + payload_len);
+    size_t head_len = task->key.len + task->tags.len;
+    struct block *block = mem_new(1, sizeof(*block) + head_len + payload_len);
 
     if (block == NULL) {
         return NULL;
     }
     block->created_ms = task->created_ms;
+    block->expire_ms = task->expire_ms;
     block->payload_len = task->payload_len;
     block->key_len = (uint16_t)task->key.len;
+    block->tags_len = (uint16_t)task->tags.len;
     block->has_payload = has_payload;
     if (task->key.len > 0) {
         memcpy(block->bytes, task->key.data, task->key.len);
     }
+    if (task->tags.len > 0) {
+        memcpy(block->bytes + task->key.len, task->tags.data, task->tags.len);
+    }
     if (payload_len > 0) {
-        memcpy(block->bytes + task->key.len, task->payload.data, payload_len);
+        memcpy(block->bytes + head_len, task->payload.data, payload_len);
     }
     return block;
 }
@@ -42,7 +48,7 @@ struct block *block_shed(struct block *block)
         return block;
     }
     block->has_payload = false;
-    smaller = mem_resize(block, sizeof(*block) + block->key_len);
+    smaller = mem_resize(block, sizeof(*block) + block->key_len + block->tags_len);
     return smaller == NULL ? block : smaller;
 }
 
@@ -51,9 +57,14 @@ struct slice block_key(const struct block *block)
     return (struct slice){block->bytes, block->key_len};
 }
 
+struct slice block_tags(const struct block *block)
+{
+    return (struct slice){block->bytes + block->key_len, block->tags_len};
+}
+
 struct slice block_payload(const struct block *block)
 {
-    return (struct slice){block->bytes + block->key_len,
+    return (struct slice){block->bytes + block->key_len + block->tags_len,
                           block->has_payload ? block->payload_len : 0};
 }
 
@@ -79,7 +90,8 @@ struct queue_state *queue_state_get(struct broker *broker, uint32_t number)
 
 bool queue_has_room(const struct queue_state *queue)
 {
-    return queue->is_known && queue->flights + queue->fetching < queue->queue.concurrency_max;
+    return queue->is_known && !queue->is_held &&
+           queue->flights + queue->fetching < queue->queue.concurrency_max;
 }
 
 struct entry *entry_new(struct shard *shard, const struct task *task)

@@ -56,8 +56,9 @@ MUST_USE struct block *block_new(const struct task *task);
  * attempt needs them. ownership: block is taken, what is returned replaces it. */
 MUST_USE struct block *block_shed(struct block *block);
 
-/* Key and payload of a block, borrowed. The payload is empty if it is not in memory. */
+/* Key, tags and payload of a block, borrowed. The payload is empty if it is not in memory. */
 struct slice block_key(const struct block *block);
+struct slice block_tags(const struct block *block);
 struct slice block_payload(const struct block *block);
 
 /* Whether a queue allows one more attempt: those whose payload is being read count. */

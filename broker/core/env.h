@@ -63,10 +63,13 @@ struct attempt {
     span_ms timeout_ms;   /* for one call */
     struct slice payload; /* borrowed until the outcome */
     struct slice key;     /* borrowed until the outcome */
+    struct slice tags;    /* borrowed until the outcome; canonical text */
+    wall_ms expire_ms;    /* 0: never; start_by_ms is not above it */
     /* filled in by the outbound before it reports */
     enum outcome outcome;
     span_ms retry_after_ms;  /* RETRY: not before this long from now; 0 if the target did not say */
     struct slice error_text; /* RETRY, DEAD: borrowed during broker_on_outcome() */
+    struct slice response;   /* DONE: what the target answered; borrowed the same way */
 };
 
 /* How an attempt ended, told to whoever owns its shard by now. */
@@ -78,6 +81,7 @@ struct report {
     span_ms retry_after_ms;  /* as in struct attempt */
     wall_ms deadline_ms;     /* of the claim: of no use after it */
     struct slice error_text; /* borrowed for the call */
+    struct slice response;   /* DONE: borrowed for the call */
 };
 
 /* How attempts leave. */

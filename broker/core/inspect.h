@@ -22,6 +22,9 @@ struct broker_stats {
     uint64_t done;                            /* settled: done or obsolete */
     uint64_t retried;                         /* settled: to be tried again */
     uint64_t dead;                            /* settled: dead letter */
+    uint64_t expired;                         /* ended because their time was over */
+    uint64_t redriven;                        /* dead letters that are pending again */
+    uint64_t purged;                          /* dead letters that were forgotten */
     uint64_t unknown;                         /* outcomes never learned */
     uint64_t batches;                         /* writes committed */
     uint64_t batch_ops;                       /* operations in them */
@@ -39,6 +42,51 @@ struct broker_stats {
     span_ms claim_lead_ms;  /* gauge */
     int64_t commit_us;      /* gauge: smoothed time of a commit */
 };
+
+/* What became of the attempts of one queue here. */
+struct queue_counts {
+    uint64_t done; /* done or obsolete */
+    uint64_t retried;
+    uint64_t died;
+    uint64_t expired;
+    uint64_t unknown; /* outcomes never learned */
+};
+
+/* Counts of a queue since this broker has started, and attempts claimed or running now. False: the
+ * queue is not known here. */
+bool broker_inspect_queue(const struct broker *broker, uint32_t queue, struct queue_counts *counts,
+                          uint32_t *running);
+
+/* Where a pending task stands. shape: row is of this shard, as just read under its epoch. *attempt
+ * is the one that is claimed or running, 0 if none is. */
+enum task_state broker_inspect_task(const struct broker *broker, uint32_t shard,
+                                    const struct task *row, uint32_t *attempt);
+
+/* What a pending task waits for; numbered as foliot.v1.WaitReason. */
+enum task_wait_reason {
+    TASK_WAIT_DUE = 1, /* its due time */
+    TASK_WAIT_BACKOFF, /* its next due time after a failure */
+    TASK_WAIT_PAUSED,  /* its queue is paused */
+    TASK_WAIT_CONCURRENCY,
+    TASK_WAIT_TARGET,  /* its target had no room a moment ago */
+    TASK_WAIT_ATTEMPT, /* the end of an attempt */
+    TASK_WAIT_OUTCOME, /* the deadline of an attempt whose outcome nobody knows */
+    TASK_WAIT_LOADING, /* its shard has just been taken */
+    TASK_WAIT_WRITE,   /* a write of it */
+    TASK_WAIT_QUEUE_UNKNOWN,
+    TASK_WAIT_LINE /* its turn in the line of its queue */
+};
+
+struct task_wait {
+    enum task_wait_reason reason;
+    wall_ms until_ms; /* when it may go on; WALL_NEVER: not known */
+    uint32_t running; /* attempts of its queue, of */
+    uint32_t limit;   /* so many that there may be */
+};
+
+/* Why a pending task has not run. shape: as broker_inspect_task. */
+void broker_explain(const struct broker *broker, uint32_t shard, const struct task *row,
+                    struct task_wait *out);
 
 /* Copy the counters and gauges. */
 void broker_inspect(const struct broker *broker, struct broker_stats *out);

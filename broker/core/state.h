@@ -24,19 +24,16 @@
 /* Calls inside the core at once; each is a caller's memory, so this bounds the edge as well. */
 #define CALLS_MAX 65536U
 
-/* Cancelled tasks that are remembered, to answer a repeated cancel truly: half a minute at 2 000 a
- * second. */
+/* Cancelled tasks that are remembered, to answer a repeat truly: half a minute at 2 000/s. */
 #define RECENTS_MAX 65536U
 
 /* Keys' tasks whose due time one read tells: it brings their payloads along, 4 MiB at most. */
 #define KEEP_IDS_MAX 64U
 
-/* Attempts claimed or running at once. */
+/* Attempts claimed or running at once. Claim rows of ours with a live member, and those being
+ * written, are never more: without one to be had no outcome could be written either. */
 #define FLIGHTS_MAX 131072U
-
-/* Claim rows of ours with a live member, and those being written: never more than attempts, which
- * may run for a day; without one to be had no outcome could be written either. */
-#define GROUPS_MAX (FLIGHTS_MAX + DATABASE_COUNT_MAX)
+#define GROUPS_MAX  (FLIGHTS_MAX + DATABASE_COUNT_MAX)
 
 /* Claim rows that one batch drops. */
 #define DROPS_MAX 256U
@@ -53,19 +50,19 @@
 /* After a refusal by store or coordinator, before the next try. */
 #define RETRY_US (100 * US_PER_MS)
 
-/* A withdrawn attempt is offered again after this long. */
+/* A withdrawn attempt is offered again after this long; without room at its target, sooner. */
 #define WITHDRAWN_MS 50
-
-/* A claimed attempt that its target had no room for is offered again after this long. */
-#define NO_ROOM_MS 10
+#define NO_ROOM_MS   10
 
 /* Bytes behind an entry: what the target needs. */
 struct block {
     wall_ms created_ms;
+    wall_ms expire_ms;    /* 0: never */
     uint32_t payload_len; /* whole length, also when the bytes are not here */
     uint16_t key_len;
+    uint16_t tags_len;
     bool has_payload; /* bytes[] holds the payload */
-    uint8_t bytes[];  /* key, then payload */
+    uint8_t bytes[];  /* key, then tags, then payload */
 };
 
 /* Life of a task in memory; the table is in task_life.c. */
@@ -138,8 +135,8 @@ struct flight {
     struct entry *entry;
     struct block *block;
     struct group *group;   /* NULL until the claim's batch is sent */
-    char *error;           /* text of the target, for a dead letter; ours */
-    uint32_t error_len;    /* bytes of it */
+    char *text;            /* of the target: its error, or its response if that is kept; ours */
+    uint32_t text_len;     /* bytes of it */
     bool is_started;       /* handed to the outbound */
     bool is_ended;         /* its outcome is in `attempt` */
     bool is_sent;          /* an operation that names it waits or is in flight */
@@ -151,12 +148,15 @@ struct flight {
 struct queue_state {
     struct queue queue;
     bool is_known;       /* read from home; else only its number is known, and its tasks wait */
+    bool is_held;        /* paused, by the clock as of this tick */
+    uint64_t list;       /* the broker's queue_list in which it came last */
     uint16_t index;      /* in broker.queues */
     uint32_t flights;    /* claimed or running */
     boot_us full_until;  /* its target had no room: nothing is offered before */
     uint32_t fetching;   /* payloads being read; each will need the room of a flight */
     struct list ready;   /* entries, first come first served */
     struct list fetched; /* entries of that line whose payload was read: served before it */
+    struct queue_counts counts; /* since the start */
 };
 
 /* A task that was cancelled here a short while ago. */
@@ -241,7 +241,10 @@ enum note_kind {
     NOTE_SETTLE,     /* entry, flight or none */
     NOTE_CANCEL,     /* call, entry */
     NOTE_UPDATE,     /* call, entry */
-    NOTE_DISPLACE    /* entry whose key a create takes over; the create is the next operation */
+    NOTE_DISPLACE,   /* entry whose key a create takes over; the create is the next operation */
+    NOTE_EXPIRE,     /* entry whose time is over */
+    NOTE_REDRIVE,    /* call, as in a purge */
+    NOTE_PURGE
 };
 
 struct note {
@@ -338,6 +341,7 @@ struct broker {
     struct pool reads;
     struct queue_state **queues; /* by index; never moves or shrinks */
     uint32_t queue_count;
+    uint64_t queue_list;    /* counts the lists of queues that have come */
     struct map queue_index; /* queue number → struct queue_state */
     struct list all_flights;
     struct list touched;   /* shards to look at in this tick */
@@ -361,6 +365,7 @@ struct broker {
     boot_us publish_at;
     boot_us scan_at;
     boot_us retry_at;   /* earliest of the shards' */
+    wall_ms held_until; /* the first pause ends then, by the slowest clock; WALL_NEVER: none does */
     uint32_t cannot;    /* databases that we could not write to for a session timeout */
     uint32_t run_shard; /* broker_pick_slot() */
     uint32_t run_left;

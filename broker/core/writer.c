@@ -89,11 +89,14 @@ static enum writer_class class_of(enum note_kind kind)
     case NOTE_CLAIM:
         return WRITER_CLAIM;
     case NOTE_SETTLE:
+    case NOTE_EXPIRE:
         return WRITER_SETTLE;
     case NOTE_INSERT:
     case NOTE_CANCEL:
     case NOTE_UPDATE:
     case NOTE_DISPLACE:
+    case NOTE_REDRIVE:
+    case NOTE_PURGE:
         break;
     }
     return WRITER_CALL;
@@ -148,10 +151,17 @@ static void deliver(struct broker *broker, const struct store_op *op, const stru
             is_fresh && result != ERR_OUTCOME_UNKNOWN && result != ERR_FENCED ? note->entry : NULL,
             note->flight, op, result);
         break;
+    case NOTE_EXPIRE:
+        if (is_fresh && result != ERR_OUTCOME_UNKNOWN && result != ERR_FENCED) {
+            claim_expired(shard, note->entry, result);
+        }
+        break;
     case NOTE_INSERT:
     case NOTE_CANCEL:
     case NOTE_UPDATE:
     case NOTE_DISPLACE:
+    case NOTE_REDRIVE:
+    case NOTE_PURGE:
         call_op_done(shard, op, note, result, is_fresh);
         break;
     }
@@ -309,7 +319,7 @@ static bool joins(struct writer *writer, const struct store_op *op)
 {
     uint64_t hash = op->task.queue;
 
-    if (op->kind != STORE_INSERT || op->task.key.len == 0) {
+    if ((op->kind != STORE_INSERT && op->kind != STORE_REDRIVE) || op->task.key.len == 0) {
         return true;
     }
     for (size_t i = 0; i < op->task.key.len; i++) {

@@ -75,6 +75,7 @@ static void result_of_delivery(const struct delivery_result *from, struct target
     }
     to->error_text = from->error;
     to->is_told = true;
+    to->response = from->response;
     if (to->verdict == TARGET_RETRY && from->wait.kind == WHEN_DELAY) {
         to->retry_after_ms = time_clamp(from->wait.delay_ms, 0, RETRY_AFTER_MS_MAX);
     } else if (to->verdict == TARGET_RETRY && from->wait.kind == WHEN_DUE) {
@@ -294,6 +295,8 @@ static int write_call(struct delivery_call *dc, const struct target_call *call)
         .deadline_ms = call->deadline_ms,
         .attempt = call->attempt,
         .payload = call->payload,
+        .tags = call->tags,
+        .expire_ms = call->expire_ms,
     };
 
     return codec_write_delivery(&delivery, &dc->message);

@@ -35,6 +35,7 @@ struct target_result {
     struct slice error_text; /* RETRY, DEAD, UNKNOWN: why, for people; borrowed for the callback */
     const char *status;      /* name of the status of the call; NULL if the call itself was well */
     bool is_told;            /* error_text has words of the target: not for the log */
+    struct slice response;   /* DONE: what the target answered; borrowed for the callback */
 };
 
 struct target_call;
@@ -57,7 +58,9 @@ struct target_call {
     const char *path;   /* "/package.Service/Method"; of a receiver NULL */
     struct slice key;   /* empty if none */
     struct slice payload;
+    struct slice tags; /* canonical text (lib/model/tags.h) */
     wall_ms due_ms;
+    wall_ms expire_ms;   /* 0: never */
     wall_ms deadline_ms; /* of the claim: travels with the attempt */
     span_ms timeout_ms;  /* for one call, from its send */
     boot_us start_by_us; /* about when may_start turns false; to give up waiting in time */

@@ -74,6 +74,7 @@ void verdict_of_reply(const struct rpc_reply *reply, const struct call_history *
     memset(out, 0, sizeof(*out));
     if (reply->status == RPC_OK) {
         out->verdict = TARGET_DONE;
+        out->response = reply->payload;
         return;
     }
     fault_decode(&fault, reply->status, reply->message, reply->details);

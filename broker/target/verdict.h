@@ -26,7 +26,7 @@ struct call_history {
  * Judge a reply.
  *
  * shape:     text has room for text_size bytes; it holds what out->error_text points to.
- * ownership: out->error_text borrows from text.
+ * ownership: out->error_text borrows from text, out->response from the reply.
  */
 void verdict_of_reply(const struct rpc_reply *reply, const struct call_history *history, char *text,
                       size_t text_size, struct target_result *out);

@@ -124,21 +124,11 @@ def gives_up_after_the_failures_of_the_queue(world):
     world.target.wait(lambda: len([1 for metadata, _ in world.target.sends
                                    if metadata.get("foliot-task-id") == task.id]) >= 3,
                       "three attempts")
-    until_gone(world, task.id)
+    harness.until("the dead letter", lambda: world.stub().Get(
+        task_pb2.GetTaskRequest(id=task.id), timeout=LIMIT_S).task.state ==
+        task_pb2.TASK_STATE_DEAD, LIMIT_S)
     assert len([1 for metadata, _ in world.target.sends
                 if metadata.get("foliot-task-id") == task.id]) == 3
-
-
-def until_gone(world, task_id):
-    """Wait until a task is no longer pending."""
-    def is_gone():
-        try:
-            world.stub().Get(task_pb2.GetTaskRequest(id=task_id), timeout=LIMIT_S)
-            return False
-        except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.NOT_FOUND, error
-            return True
-    harness.until(f"{task_id} to be gone", is_gone, LIMIT_S)
 
 
 def reads_a_task_by_id_and_by_key_through_either_broker(world):

@@ -97,15 +97,19 @@ class World:
             self.queue(name, where)
 
     def queue(self, name, target, **policy):
+        policy.setdefault("retry", queue_pb2.RetryPolicy(
+            initial_backoff=duration_pb2.Duration(nanos=50000000), failures_max=3))
         self.queues[0].Create(queue_pb2.CreateQueueRequest(queue=queue_pb2.Queue(
-            name=name, target=target, retry=queue_pb2.RetryPolicy(
-                initial_backoff=duration_pb2.Duration(nanos=50000000), failures_max=3), **policy)),
-            timeout=LIMIT_S)
+            name=name, target=target, **policy)), timeout=LIMIT_S)
 
     def stub(self):
         """The brokers in turn: any of them takes any call."""
         self.turn += 1
         return self.tasks[self.turn % len(self.tasks)]
+
+    def queue_stub(self):
+        self.turn += 1
+        return self.queues[self.turn % len(self.queues)]
 
     def create(self, queue="mail", **fields):
         return self.stub().Create(task_pb2.CreateTaskRequest(queue=queue, **fields),
