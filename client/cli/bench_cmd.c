@@ -136,7 +136,7 @@ static int bench_create(const struct args *args)
     static struct load_result result;
     const char *path = args_text(args, "out", NULL);
     struct load_options options;
-    struct session session;
+    struct channels channels;
     int code = read_options(args, &options);
 
     if (code != CLI_OK) {
@@ -148,10 +148,10 @@ static int bench_create(const struct args *args)
     if (options.lines == NULL) {
         return cli_usage("cannot write \"%s\"", path);
     }
-    code = session_open(&session, args);
+    code = channels_open(&channels, args);
     if (code == CLI_OK) {
-        code = load_run(&session, &options, &result);
-        session_close(&session);
+        code = load_run(&channels, &options, &result);
+        channels_close(&channels);
     }
     if (path != NULL && fclose(options.lines) != 0 && code == CLI_OK) {
         cli_say("could not write \"%s\"", path);

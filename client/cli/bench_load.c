@@ -44,7 +44,7 @@ struct load_call {
 };
 
 struct load {
-    struct session *session;
+    struct channels *channels;
     const struct load_options *options;
     struct load_result *result;
     struct load_call *calls;
@@ -178,7 +178,7 @@ static bool is_patient(const struct load_call *call)
 {
     const struct load *load = call->load;
 
-    return loop_now_us(load->session->loop) - call->first_us <
+    return loop_now_us(load->channels->loop) - call->first_us <
            load->options->patience_ms * US_PER_MS;
 }
 
@@ -256,7 +256,7 @@ static void settle_batch(struct load_call *call, struct slice payload)
 static void call_end(struct load_call *call)
 {
     struct load *load = call->load;
-    int64_t answer_us = loop_now_us(load->session->loop) - call->first_us;
+    int64_t answer_us = loop_now_us(load->channels->loop) - call->first_us;
 
     metric_record(&load->result->answer_us, answer_us);
     load->in_flight--;
@@ -270,7 +270,7 @@ static void call_again(struct load_call *call, span_ms wait_ms)
     struct load *load = call->load;
 
     load->result->retries++;
-    call->server = (call->server + 1) % load->session->count;
+    call->server = (call->server + 1) % load->channels->count;
     loop_timer_start_in(&call->retry, wait_ms);
 }
 
@@ -330,18 +330,18 @@ static int write_body(struct load_call *call)
 static void call_send(struct load_call *call)
 {
     struct load *load = call->load;
-    struct session *session = load->session;
+    struct channels *channels = load->channels;
     int err = write_body(call);
 
     call->request = (struct rpc_request){
         .path = load->options->batch == 1 ? CREATE_PATH : BATCH_PATH,
         .payload = buf_slice(&call->body),
-        .deadline_us = loop_now_us(session->loop) + TRY_MS * US_PER_MS,
+        .deadline_us = loop_now_us(channels->loop) + TRY_MS * US_PER_MS,
         .cb = on_reply,
         .ctx = call,
     };
     if (err == 0) {
-        err = rpc_channel_call(session->channels[call->server], &call->request);
+        err = rpc_channel_call(channels->list[call->server], &call->request);
     }
     if (err != 0) {
         struct fault fault;
@@ -356,7 +356,7 @@ static void call_send(struct load_call *call)
 /* Tasks whose time has come by the schedule. */
 static int64_t due_count(const struct load *load)
 {
-    int64_t elapsed_us = loop_now_us(load->session->loop) - load->start_us;
+    int64_t elapsed_us = loop_now_us(load->channels->loop) - load->start_us;
     int64_t due = load->options->count;
 
     if (load->options->rate > 0) {
@@ -379,8 +379,8 @@ static void call_start(struct load *load, int64_t count)
     load->next += count;
     load->in_flight++;
     call->server = load->server;
-    load->server = (load->server + 1) % load->session->count;
-    call->first_us = loop_now_us(load->session->loop);
+    load->server = (load->server + 1) % load->channels->count;
+    call->first_us = loop_now_us(load->channels->loop);
     call_send(call);
 }
 
@@ -407,7 +407,7 @@ static void load_pump(struct load *load)
                              load->start_us + (wanted - 1) * US_PER_S / options->rate + 1);
         }
     } else if (load->in_flight == 0) {
-        loop_stop(load->session->loop);
+        loop_stop(load->channels->loop);
     }
 }
 
@@ -426,7 +426,7 @@ static int load_open(struct load *load)
     buf_init(&load->line, 4096);
     arena_init(&load->arena, 0);
     list_init(&load->idle);
-    loop_timer_init(&load->timer, load->session->loop, on_timer, load);
+    loop_timer_init(&load->timer, load->channels->loop, on_timer, load);
     load->payload = mem_new((size_t)options->payload_bytes, 1);
     load->calls = mem_new(call_count, sizeof(*load->calls));
     if (load->payload == NULL || load->calls == NULL) {
@@ -441,7 +441,7 @@ static int load_open(struct load *load)
 
         call->load = load;
         buf_init(&call->body, RPC_MESSAGE_BYTES_MAX);
-        loop_timer_init(&call->retry, load->session->loop, on_retry, call);
+        loop_timer_init(&call->retry, load->channels->loop, on_retry, call);
         list_add(&load->idle, &call->link);
         call->numbers = mem_new((size_t)options->batch, sizeof(*call->numbers));
         if (call->numbers == NULL) {
@@ -464,19 +464,19 @@ static void load_close(struct load *load)
     buf_fini(&load->line);
 }
 
-int load_run(struct session *session, const struct load_options *options,
+int load_run(struct channels *channels, const struct load_options *options,
              struct load_result *result)
 {
-    struct load load = {.session = session, .options = options, .result = result};
+    struct load load = {.channels = channels, .options = options, .result = result};
     int err = load_open(&load);
 
     if (err == 0) {
-        loop_hook_add(session->loop, &load.hook, before_poll, &load);
-        load.start_us = loop_sample_us(session->loop);
+        loop_hook_add(channels->loop, &load.hook, before_poll, &load);
+        load.start_us = loop_sample_us(channels->loop);
         load_pump(&load);
-        loop_run(session->loop);
+        loop_run(channels->loop);
         loop_hook_del(&load.hook);
-        result->elapsed_us = loop_now_us(session->loop) - load.start_us;
+        result->elapsed_us = loop_now_us(channels->loop) - load.start_us;
     } else {
         cli_say("the load: %s", err_text(err));
     }

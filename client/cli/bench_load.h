@@ -6,7 +6,7 @@
 #ifndef FOLIOT_CLIENT_CLI_BENCH_LOAD_H
 #define FOLIOT_CLIENT_CLI_BENCH_LOAD_H
 
-#include "client/cli/session.h"
+#include "client/cli/channels.h"
 #include "lib/base/metric.h"
 #include "proto/codec_task.h"
 
@@ -49,7 +49,7 @@ struct load_result {
  * shape:  result is zeroed by the caller.
  * return: an exit code; CLI_OK also if tasks failed: see result.
  */
-MUST_USE int load_run(struct session *session, const struct load_options *options,
+MUST_USE int load_run(struct channels *channels, const struct load_options *options,
                       struct load_result *result);
 
 #endif

@@ -1,44 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls that wait for their answer, over the asynchronous client.
+ * Calls of the command, over libfoliot.
  */
 #include "client/cli/session.h"
 
 #include "client/cli/cli.h"
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-#include "lib/io/loop.h"
-#include "lib/io/resolve.h"
-#include "lib/rpc/rpc_client.h"
-#include "proto/codec.h"
+#include "client/lib/brokers.h"
+#include "client/lib/raw_call.h"
+#include "lib/io/clock.h"
+#include "lib/rpc/rpc_target.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A call that is being waited for. */
-struct wait {
-    struct rpc_request request;
-    struct session *session;
-    struct buf *reply;
-    struct fault *fault;
-    bool is_done;
-    bool is_safe; /* nothing happened */
-};
-
 /* Servers of one text, divided by commas. */
-static int add_servers(struct session *session, const char *text)
+static int add_servers(struct servers *servers, const char *text)
 {
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
 
         if (len > 0) {
-            if (session->count == SERVER_COUNT_MAX) {
+            if (servers->count == SERVER_COUNT_MAX) {
                 return cli_usage("more than %d addresses", SERVER_COUNT_MAX);
             }
             if (len >= SERVER_NAME_BYTES) {
                 return cli_usage("address \"%.60s…\" is too long", text);
             }
-            (void)snprintf(session->names[session->count++], SERVER_NAME_BYTES, "%.*s", (int)len,
+            (void)snprintf(servers->names[servers->count++], SERVER_NAME_BYTES, "%.*s", (int)len,
                            text);
         }
         text += len + (text[len] == ',');
@@ -46,46 +34,61 @@ static int add_servers(struct session *session, const char *text)
     return CLI_OK;
 }
 
-static int read_servers(struct session *session, const struct args *args)
+static int check_servers(const struct servers *servers)
+{
+    for (size_t i = 0; i < servers->count; i++) {
+        struct rpc_target target;
+
+        if (rpc_target_parse(servers->names[i], &target) != 0) {
+            return cli_usage("address \"%s\" must be host:port, as 127.0.0.1:7400",
+                             servers->names[i]);
+        }
+    }
+    return CLI_OK;
+}
+
+int servers_read(struct servers *servers, const struct args *args)
 {
     int code = CLI_OK;
 
+    servers->count = 0;
     for (size_t i = 0; i < args->item_count && code == CLI_OK; i++) {
         if (strcmp(args->items[i].name, "address") == 0) {
-            code = add_servers(session, args->items[i].value);
+            code = add_servers(servers, args->items[i].value);
         }
     }
-    if (code == CLI_OK && session->count == 0) {
-        code = add_servers(session, SERVER_DEFAULT);
+    if (code == CLI_OK && servers->count == 0) {
+        code = add_servers(servers, SERVER_DEFAULT);
     }
-    return code;
+    return code == CLI_OK ? check_servers(servers) : code;
 }
 
-static int open_channels(struct session *session)
+static int open_client(struct session *session)
 {
-    for (size_t i = 0; i < session->count; i++) {
-        struct rpc_channel_options options;
-        int err;
+    char servers[SERVER_COUNT_MAX * SERVER_NAME_BYTES] = "";
+    struct foliot_options options;
+    struct foliot_error error;
+    size_t len = 0;
 
-        rpc_channel_options_init(&options);
-        options.target = session->names[i];
-        options.resolver = session->resolver;
-        options.request_bytes_max = RPC_MESSAGE_BYTES_MAX;
-        options.response_bytes_max = RPC_MESSAGE_BYTES_MAX;
-        err = rpc_channel_open(session->loop, &options, &session->channels[i]);
-        if (err != 0) {
-            return err == ERR_INVALID
-                       ? cli_usage("address \"%s\" must be host:port, as 127.0.0.1:7400",
-                                   session->names[i])
-                       : cli_usage("address \"%s\": %s", session->names[i], err_text(err));
-        }
+    for (size_t i = 0; i < session->servers.count; i++) {
+        len += (size_t)snprintf(servers + len, sizeof(servers) - len, "%s%s", i == 0 ? "" : ",",
+                                session->servers.names[i]);
+    }
+    foliot_options_init(&options);
+    options.servers = servers;
+    options.servers_only = 1; // Those that were named, and no other behind our user's back.
+    options.timeout_ms = session->timeout_ms;
+    options.try_timeout_ms = session->timeout_ms;
+    options.impatient = 1; // A person waits: what cannot be done now is said at once.
+    if (foliot_client_open(&options, &session->client, &error) != FOLIOT_OK) {
+        cli_say("%s", error.message);
+        return CLI_ERROR;
     }
     return CLI_OK;
 }
 
 int session_open(struct session *session, const struct args *args)
 {
-    struct resolver_options options;
     int code;
 
     memset(session, 0, sizeof(*session));
@@ -94,116 +97,60 @@ int session_open(struct session *session, const struct args *args)
         return CLI_USAGE;
     }
     session->timeout_ms = time_clamp(session->timeout_ms, 1, SESSION_TIMEOUT_MS_MAX);
-    code = read_servers(session, args);
-    if (code != CLI_OK) {
-        return code;
-    }
-    resolver_options_init(&options);
-    if (loop_open(&session->loop) != 0) {
-        cli_say("no event loop: out of memory or descriptors");
-        return CLI_ERROR;
-    }
-    if (resolver_open(session->loop, &options, &session->resolver) != 0) {
-        cli_say("no resolver: out of memory or descriptors");
-        code = CLI_ERROR;
-    }
-    if (code == CLI_OK) {
-        code = open_channels(session);
-    }
-    if (code != CLI_OK) {
-        session_close(session);
-    }
-    return code;
-}
-
-static void channel_closed(void *ctx)
-{
-    size_t *open_count = ctx;
-
-    (*open_count)--;
+    code = servers_read(&session->servers, args);
+    return code == CLI_OK ? open_client(session) : code;
 }
 
 void session_close(struct session *session)
 {
-    size_t open_count = 0;
-
-    for (size_t i = 0; i < session->count; i++) {
-        if (session->channels[i] != NULL) {
-            open_count++;
-            rpc_channel_close(session->channels[i], channel_closed, &open_count);
-        }
-    }
-    while (open_count > 0) {
-        loop_turn(session->loop, true);
-    }
-    if (session->resolver != NULL) {
-        resolver_close(session->resolver);
-    }
-    loop_close(session->loop);
+    (void)foliot_client_close(session->client);
 }
 
-static void on_reply(struct rpc_request *request, const struct rpc_reply *reply, void *ctx)
+/* Methods that change nothing begin so. */
+static bool is_read(const char *path)
 {
-    struct wait *wait = ctx;
+    static const char *const verbs[] = {"Get", "List", "Explain", "Group"};
+    const char *method = strrchr(path, '/') + 1;
 
-    (void)request;
-    wait->is_done = true;
-    if (reply->status == RPC_OK) {
-        wait->fault->status = RPC_OK;
-        if (buf_append(wait->reply, reply->payload.data, reply->payload.len) != 0) {
-            fault_set_err(wait->fault, ERR_NO_MEMORY, "keep the answer");
+    for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
+        if (strncmp(method, verbs[i], strlen(verbs[i])) == 0) {
+            return true;
         }
-        return;
     }
-    fault_decode(wait->fault, reply->status, reply->message, reply->details);
-    wait->is_safe = reply->status == RPC_UNAVAILABLE && (reply->unprocessed || reply->from_peer);
+    return false;
 }
 
-/* One try at one server. */
-static void call_one(struct session *session, struct wait *wait)
+static void read_error(const struct foliot_error *error, struct fault *fault)
 {
-    int err;
-
-    wait->is_done = false;
-    wait->is_safe = false;
-    err = rpc_channel_call(session->channels[session->current], &wait->request);
-    if (err != 0) {
-        fault_set_err(wait->fault, err, "start the call");
-        return;
-    }
-    while (!wait->is_done) {
-        loop_turn(session->loop, true);
-    }
+    fault_set(fault, (enum rpc_status)error->code, error->reason, error->field, "%s",
+              error->message);
+    fault->retry_after_ms = error->retry_after_ms;
 }
 
 int session_call(struct session *session, const char *path, struct slice request,
                  bool is_repeatable, struct buf *reply, struct fault *fault)
 {
-    boot_us deadline_us =
-        time_add(loop_sample_us(session->loop), time_mul(session->timeout_ms, US_PER_MS));
-    struct wait wait = {.session = session, .reply = reply, .fault = fault};
+    boot_us deadline_us = time_add(clock_boot_us(), time_mul(session->timeout_ms, US_PER_MS));
+    const struct raw_call call = {
+        .path = path,
+        .what = "no answer",
+        .request = request,
+        .kind = is_read(path)   ? REPEAT_READ
+                : is_repeatable ? REPEAT_SAFELY
+                                : REPEAT_NEVER,
+        .slot = SLOT_ANY,
+    };
+    struct foliot_error error;
 
-    for (size_t tries = 1;; tries++) {
-        wait.request = (struct rpc_request){
-            .path = path,
-            .payload = request,
-            .deadline_us = deadline_us,
-            .cb = on_reply,
-            .ctx = &wait,
-        };
-        call_one(session, &wait);
-        if (fault->status == RPC_OK) {
-            return CLI_OK;
-        }
-        if (tries >= session->count || fault->status != RPC_UNAVAILABLE ||
-            !(wait.is_safe || is_repeatable)) {
-            break;
-        }
-        session->current = (session->current + 1) % session->count;
+    if (raw_call(session->client, &call, reply, &error) == FOLIOT_OK) {
+        fault->status = RPC_OK;
+        return CLI_OK;
     }
-    if (fault->status == RPC_UNAVAILABLE && !wait.is_safe && !is_repeatable) {
-        fault_set(fault, RPC_UNKNOWN, "OUTCOME_UNKNOWN", NULL,
-                  "the connection broke before the answer came; it may have happened");
+    (void)snprintf(session->last, sizeof(session->last), "%s",
+                   error.broker[0] == '\0' ? session->servers.names[0] : error.broker);
+    read_error(&error, fault);
+    if (error.code == FOLIOT_OUTCOME_UNKNOWN && clock_boot_us() >= deadline_us) {
+        fault->status = RPC_DEADLINE_EXCEEDED; // What the exit status says; the text says the rest.
     }
     return cli_exit_of(fault->status);
 }
@@ -222,7 +169,7 @@ int session_complain(const struct session *session, const char *what, const stru
     if (fault->status == RPC_UNAVAILABLE) {
         cli_say("asked %zu server%s, the last one was %s; name others with --address or "
                 "FOLIOT_ADDRESS",
-                session->count, session->count == 1 ? "" : "s", session->names[session->current]);
+                session->servers.count, session->servers.count == 1 ? "" : "s", session->last);
     }
     return cli_exit_of(fault->status);
 }

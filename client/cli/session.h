@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The brokers that a command talks to: a loop, a channel to each server that was named, and calls
- * that wait for their answer. A call goes to the next server when it is sure that nothing happened.
+ * The brokers that a command talks to, by libfoliot: calls that wait for their answer, and go to
+ * the next server when it is sure that nothing happened.
  */
 #ifndef FOLIOT_CLIENT_CLI_SESSION_H
 #define FOLIOT_CLIENT_CLI_SESSION_H
@@ -14,9 +14,7 @@
 
 #include <stddef.h>
 
-struct loop;
-struct resolver;
-struct rpc_channel;
+struct foliot_client;
 
 #define SERVER_DEFAULT         "127.0.0.1:7400"
 #define SERVER_COUNT_MAX       16
@@ -24,19 +22,25 @@ struct rpc_channel;
 #define SESSION_TIMEOUT_MS     10000
 #define SESSION_TIMEOUT_MS_MAX INT64_C(86400000)
 
-struct session {
-    struct loop *loop;
-    struct resolver *resolver;
-    struct rpc_channel *channels[SERVER_COUNT_MAX];
+/* Servers of --address (any number, or several with commas), else the default. What the environment
+ * and the context say is among the options already (context.h). */
+struct servers {
     char names[SERVER_COUNT_MAX][SERVER_NAME_BYTES];
     size_t count;
-    size_t current; /* server that answered last */
+};
+
+/* errors: an exit code after saying so on standard error. */
+MUST_USE int servers_read(struct servers *servers, const struct args *args);
+
+struct session {
+    struct foliot_client *client;
+    struct servers servers;
+    char last[SERVER_NAME_BYTES]; /* server that was asked last, cut */
     span_ms timeout_ms;
 };
 
 /*
- * Open, with the servers of --address (any number, or several with commas), else the default; and
- * --timeout. What the environment and the context say is among the options already (context.h).
+ * Open, with the servers of --address, and --timeout.
  *
  * errors: an exit code after saying so on standard error; then there is nothing to close.
  */

@@ -47,14 +47,11 @@ const char *foliot_code_name(int code)
     return code >= 0 && (size_t)code < ARRAY_COUNT(CODE_NAMES) ? CODE_NAMES[code] : "?";
 }
 
-int error_fill(struct foliot_error *error, const struct fault *fault, bool may_have_happened,
-               uint32_t tries)
+int error_fill(struct foliot_error *error, const struct fault *fault)
 {
     if (error != NULL) {
         memset(error, 0, sizeof(*error));
         error->code = (enum foliot_code)fault->status;
-        error->may_have_happened = may_have_happened;
-        error->tries = tries;
         if (fault->status != RPC_OK) {
             error->retry_after_ms = fault->retry_after_ms;
             memcpy(error->reason, fault->reason, sizeof(error->reason));
@@ -76,7 +73,7 @@ int error_refuse(struct foliot_error *error, const char *reason, const char *fie
     (void)vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     fault_set(&fault, RPC_INVALID_ARGUMENT, reason, field, "%s", message);
-    return error_fill(error, &fault, false, 0);
+    return error_fill(error, &fault);
 }
 
 int argument_take(const void *given, void *out, size_t size, const char *what, struct fault *fault)

@@ -58,13 +58,13 @@ struct client_call *client_call_new(struct foliot_client *client,
         return NULL;
     }
     if (take_timeout(client, options, &timeout_ms, &fault) != 0) {
-        *code = error_fill(error, &fault, false, 0);
+        *code = error_fill(error, &fault);
         return NULL;
     }
     call = mem_new(1, sizeof(*call));
     if (call == NULL) {
         fault_set_err(&fault, ERR_NO_MEMORY, method->what);
-        *code = error_fill(error, &fault, false, 0);
+        *code = error_fill(error, &fault);
         return NULL;
     }
     call->client = client;
@@ -81,7 +81,7 @@ struct client_call *client_call_new(struct foliot_client *client,
 /* Free a call that was not sent; returns the code of its fault. */
 static int drop(struct client_call *call, struct foliot_error *error)
 {
-    int code = error_fill(error, &call->fault, false, 0);
+    int code = error_fill(error, &call->fault);
 
     free_call(call);
     return code;
@@ -137,6 +137,19 @@ static void read_answer(struct client_call *call, void *result)
     }
 }
 
+/* Tell the caller how its call ended; returns the code. */
+static int fill_error(const struct client_call *call, struct foliot_error *error)
+{
+    int code = error_fill(error, &call->fault);
+
+    if (error != NULL) {
+        error->may_have_happened = call->may_have_happened;
+        error->tries = call->tries;
+        memcpy(error->broker, call->broker, sizeof(error->broker));
+    }
+    return code;
+}
+
 int client_call_wait(struct client_call *call, void *result, struct foliot_error *error)
 {
     int code;
@@ -156,7 +169,7 @@ int client_call_wait(struct client_call *call, void *result, struct foliot_error
     }
     wait_for_end(call);
     read_answer(call, result);
-    code = error_fill(error, &call->fault, call->may_have_happened, call->tries);
+    code = fill_error(call, error);
     free_call(call);
     return code;
 }
@@ -175,7 +188,7 @@ int client_call_start(struct client_call *call, client_any_fn cb, void *ctx,
     if (submit(call) != 0) {
         return drop(call, error);
     }
-    return error_fill(error, &none, false, 0);
+    return error_fill(error, &none);
 }
 
 /* ---- on the loop ---- */
@@ -188,7 +201,7 @@ static void deliver(struct client_call *call)
     bool has_result;
 
     read_answer(call, result);
-    (void)error_fill(&error, &call->fault, call->may_have_happened, call->tries);
+    (void)fill_error(call, &error);
     has_result = error.code == FOLIOT_OK;
     method->deliver(call, &error, has_result ? result : NULL);
     if (has_result && method->release != NULL) {
@@ -231,7 +244,8 @@ static void try_later(struct client_call *call, bool has_other, span_ms asked_ms
     span_ms wait_ms = repeat_wait(&client->prng, tries, has_other, asked_ms);
     boot_us at_us = time_add(loop_now_us(client->loop), time_mul(wait_ms, US_PER_MS));
 
-    if (client->is_stopping || at_us >= call->deadline_us) {
+    if (client->is_stopping || at_us >= call->deadline_us ||
+        (client->is_impatient && wait_ms > 0)) {
         finish(call);
         return;
     }
@@ -295,7 +309,8 @@ static void wait_for_brokers(struct client_call *call)
 {
     if (call->tries == 0 || call->fault.status == RPC_OK) {
         fault_set(&call->fault, RPC_UNAVAILABLE, "UNAVAILABLE", NULL,
-                  "%s: no broker can be reached; look at `servers`", call->method->what);
+                  "%s: no broker can be reached; each has failed and is left alone for a moment",
+                  call->method->what);
     }
     brokers_doubt(call->client->brokers);
     try_later(call, false, 0);
@@ -322,6 +337,15 @@ static void fill_request(struct client_call *call)
     }
 }
 
+static void note_broker(struct client_call *call)
+{
+    const char *target = broker_link_target(call->link);
+    size_t len = strnlen(target, BROKER_TEXT_BYTES - 1);
+
+    memcpy(call->broker, target, len);
+    call->broker[len] = '\0';
+}
+
 static void try_call(struct client_call *call)
 {
     struct foliot_client *client = call->client;
@@ -337,6 +361,7 @@ static void try_call(struct client_call *call)
         atomic_fetch_add(&client->direct_count, 1);
     }
     fill_request(call);
+    note_broker(call);
     call->tries++;
     atomic_fetch_add(&client->try_count, 1);
     brokers_get_stats(client->brokers, &stats);

@@ -231,7 +231,7 @@ int foliot_client_open(const struct foliot_options *options, struct foliot_clien
         return error_refuse(error, "RESULT_MISSING", "out", "out: is NULL");
     }
     if (take_options(options, &taken, &fault) != 0) {
-        return error_fill(error, &fault, false, 0);
+        return error_fill(error, &fault);
     }
     client = mem_new(1, sizeof(*client));
     err = client == NULL ? ERR_NO_MEMORY : open_loop(client);
@@ -239,20 +239,21 @@ int foliot_client_open(const struct foliot_options *options, struct foliot_clien
         mem_free(client);
         fault_set_err(&fault, err == ERR_IO ? ERR_NO_MEMORY : err,
                       "cannot open the client: no descriptor or memory for its loop");
-        return error_fill(error, &fault, false, 0);
+        return error_fill(error, &fault);
     }
     client->timeout_ms = taken.timeout_ms;
     client->try_timeout_ms = taken.try_timeout_ms;
+    client->is_impatient = taken.impatient != 0;
     client->calls_max = taken.calls_max;
     list_init(&client->calls);
     prng_init_named(&client->prng, entropy_u64(), "client");
     if (open_parts(client, &taken, &fault) != 0) {
         close_loop(client);
         mem_free(client);
-        return error_fill(error, &fault, false, 0);
+        return error_fill(error, &fault);
     }
     *out = client;
-    return error_fill(error, &none, false, 0);
+    return error_fill(error, &none);
 }
 
 /* ---- stopping and closing ---- */

@@ -27,6 +27,9 @@
 
 struct client_call;
 
+/* Room for a broker's address in an error. */
+#define BROKER_TEXT_BYTES sizeof(((struct foliot_error *)NULL)->broker)
+
 /* Longest time-out: a year. */
 #define TIMEOUT_MS_MAX INT64_C(31536000000)
 
@@ -39,6 +42,7 @@ struct foliot_client {
     pthread_t thread;
     span_ms timeout_ms;
     span_ms try_timeout_ms;
+    bool is_impatient;
     uint32_t calls_max;
 
     /* any thread */
@@ -102,7 +106,8 @@ struct client_call {
     struct broker_link *avoid;  /* that failed last; compared, never followed */
     struct loop_timer pause;    /* until the next try */
     uint32_t tries;
-    bool is_unknown; /* some try may have happened */
+    bool is_unknown;                /* some try may have happened */
+    char broker[BROKER_TEXT_BYTES]; /* that was tried last, cut */
 
     struct buf reply;
     struct fault fault; /* how it ended */
@@ -151,9 +156,8 @@ void client_try_close(struct foliot_client *client);
 
 /* ---- errors and arguments (argument.c) ---- */
 
-/* Put a fault into a caller's error, which may be NULL; returns its code. */
-int error_fill(struct foliot_error *error, const struct fault *fault, bool may_have_happened,
-               uint32_t tries);
+/* Put a fault into a caller's error, which may be NULL; returns its code. The rest is zeroed. */
+int error_fill(struct foliot_error *error, const struct fault *fault);
 
 /* Refuse an argument: INVALID_ARGUMENT with a reason; returns the code. */
 int error_refuse(struct foliot_error *error, const char *reason, const char *field,

@@ -96,7 +96,7 @@ span_ms repeat_wait(struct prng *prng, uint32_t tries, bool has_other, span_ms a
 
     REQUIRE(tries >= 1);
     if (has_other && tries <= QUICK_TRY_COUNT_MAX) {
-        return asked_ms;
+        return 0; // What one broker asks for is for itself.
     }
     for (uint32_t i = 1; i < tries && wait_ms < WAIT_MAX_MS; i++) {
         wait_ms *= 2;

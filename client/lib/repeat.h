@@ -52,8 +52,9 @@ bool repeat_conclude(enum repeat_kind kind, bool is_unknown, struct fault *fault
 /*
  * How long to wait before the next try.
  *
- * shape: tries ≥ 1, those made; has_other: another broker can be asked at once; asked_ms: what the
- *        broker asked for, which is never undercut.
+ * shape: tries ≥ 1, those made; has_other: another broker can be asked, which is done at once a few
+ *        times; asked_ms: what the broker asked for, which is not undercut before it is asked
+ * again.
  */
 span_ms repeat_wait(struct prng *prng, uint32_t tries, bool has_other, span_ms asked_ms);
 

@@ -432,6 +432,38 @@ static void what_never_left_did_not_happen(void)
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
 }
 
+static void an_impatient_client_asks_the_others_and_waits_for_nothing(void)
+{
+    struct foliot_create_request request = keyed("k");
+    struct foliot_options options;
+    struct foliot_client *client;
+    struct foliot_created created;
+    struct foliot_error error;
+    struct scene scene;
+    char servers[128];
+
+    open_scene(&scene, "impatient", false);
+    foliot_options_init(&options);
+    options.servers = "127.0.0.1:1,127.0.0.1:2";
+    options.timeout_ms = 20000;
+    options.servers_only = 1;
+    options.impatient = 1;
+    MUST_EQ(foliot_client_open(&options, &client, &error), FOLIOT_OK);
+    MUST_EQ(foliot_task_create(client, &request, NULL, &created, &error), FOLIOT_UNAVAILABLE);
+    MUST_EQ(error.tries, 2);
+    MUST_EQ_TEXT(error.broker, "127.0.0.1:2");
+    MUST_EQ(error.may_have_happened, 0);
+    MUST_EQ(foliot_client_close(client), FOLIOT_OK);
+    (void)snprintf(servers, sizeof(servers), "127.0.0.1:1,%s", scene.a.address);
+    options.servers = servers;
+    MUST_EQ(foliot_client_open(&options, &client, &error), FOLIOT_OK);
+    must_succeed(foliot_task_create(client, &request, NULL, &created, &error), &error);
+    MUST_EQ(error.tries, 2);
+    MUST_EQ_TEXT(error.broker, scene.a.address);
+    MUST_EQ(foliot_client_close(client), FOLIOT_OK);
+    close_scene(&scene);
+}
+
 static void several_servers_may_be_named_and_dead_ones_are_passed_over(void)
 {
     struct foliot_client *client;
@@ -464,6 +496,7 @@ int main(int argc, char **argv)
         MUST_CASE(calls_go_on_while_a_broker_is_killed),
         MUST_CASE(a_lost_answer_is_an_unknown_outcome_and_repeated_only_with_a_key),
         MUST_CASE(what_never_left_did_not_happen),
+        MUST_CASE(an_impatient_client_asks_the_others_and_waits_for_nothing),
         MUST_CASE(several_servers_may_be_named_and_dead_ones_are_passed_over),
     };
 

@@ -149,13 +149,23 @@ Test(repeat, what_is_certain_stays_as_it_was_said)
     cr_assert(!repeat_conclude(REPEAT_SAFELY, true, &good));
 }
 
+Test(repeat, another_broker_is_asked_at_once_a_few_times)
+{
+    struct prng prng;
+
+    prng_init_named(&prng, 7, "test");
+    for (uint32_t tries = 1; tries <= 3; tries++) {
+        cr_assert_eq(repeat_wait(&prng, tries, true, 40), 0);
+    }
+    cr_assert(repeat_wait(&prng, 4, true, 4000) >= 4000);
+    cr_assert(repeat_wait(&prng, 30, true, 0) >= 500); // Not in a circle for ever.
+}
+
 Test(repeat, waits_grow_are_drawn_and_never_undercut_what_was_asked)
 {
     struct prng prng;
 
     prng_init_named(&prng, 7, "test");
-    cr_assert_eq(repeat_wait(&prng, 1, true, 0), 0);
-    cr_assert_eq(repeat_wait(&prng, 1, true, 40), 40);
     for (uint32_t tries = 1; tries <= 40; tries++) {
         span_ms wait_ms = repeat_wait(&prng, tries, false, 0);
 
@@ -163,5 +173,4 @@ Test(repeat, waits_grow_are_drawn_and_never_undercut_what_was_asked)
         cr_assert(tries < 8 || wait_ms >= 500);
         cr_assert(repeat_wait(&prng, tries, false, 5000) >= 5000);
     }
-    cr_assert(repeat_wait(&prng, 30, true, 0) >= 500); // Others are not asked in a circle for ever.
 }

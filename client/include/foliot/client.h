@@ -104,6 +104,7 @@ struct foliot_error {
     int may_have_happened;
     int64_t retry_after_ms; /* above 0: what the broker asks to wait before the next try */
     uint32_t tries;         /* how often the call was sent; above 1: the library has repeated it */
+    char broker[64];        /* "host:port" that was asked last, cut; empty if none was */
     char reason[48];   /* stable word for programs: "QUEUE_NOT_FOUND"; docs/ERRORS.md has all */
     char field[96];    /* the field to blame, "payload"; empty if none is */
     char message[400]; /* for people: what was wrong, the limit, and what to do */
@@ -124,6 +125,8 @@ struct foliot_options {
                                FOLIOT_RESOURCE_EXHAUSTED, reason CALLS_MAX: default 10 000 */
     int servers_only;       /* not 0: talk to `servers` only, as behind a load balancer or where the
                                brokers' own addresses cannot be reached */
+    int impatient;          /* not 0: a call ends rather than wait before its next try; only other
+                               brokers are asked, at once: for programs with a person who waits */
 };
 
 static inline void foliot_options_init(struct foliot_options *options)
