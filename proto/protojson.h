@@ -19,7 +19,7 @@
  * ours is 3: request, item, time; each may stand in a list or a map. */
 #define PROTOJSON_DEPTH_MAX 12
 
-/* Values in one text: twenty for each item of the largest batch. Each costs the reader up to 150
+/* Values in one text: twenty for each item of the largest batch. Each costs the reader up to 220
  * bytes while the text is read. */
 #define PROTOJSON_VALUE_COUNT_MAX ((size_t)20 * BATCH_ITEM_COUNT_MAX)
 

@@ -45,6 +45,17 @@ def python_client():
 
 
 @case
+def any_method_later():
+    with tempfile.TemporaryDirectory() as stubs_of_mail, devmode.Dev() as dev:
+        folder = EXAMPLES / "method"
+        run("protoc", "-I", folder, f"--python_out={stubs_of_mail}", f"--grpc_out={stubs_of_mail}",
+            f"--plugin=protoc-gen-grpc={shutil.which('grpc_python_plugin')}", folder / "mail.proto")
+        out, _ = run("/usr/bin/python3", folder / "method.py", dev.address, env={
+            **PYTHON, "PYTHONPATH": f"{PYTHON['PYTHONPATH']}{os.pathsep}{stubs_of_mail}"})
+    must_tell(out, "created ", "sent    'later' to you@example.org", "attempt 2")
+
+
+@case
 def python_retry_through_two_crashes():
     with tempfile.TemporaryDirectory() as folder:
         options = ["--db-file", os.path.join(folder, "tasks.db")]
@@ -100,7 +111,7 @@ def every_example_is_run_here():
     names = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*")
              if path.is_file() and "node_modules" not in path.parts}
     known = {"python_client.py", "python_retry.py", "node/client.js", "node/package.json",
-             "shell/tasks.sh"}
+             "shell/tasks.sh", "method/mail.proto", "method/method.py"}
     assert {name for name in names if not name.startswith("c/")} == known, names
 
 
