@@ -416,6 +416,11 @@ static void read_flag(struct reading *r, const struct config_input *input, int *
         const char *value;
 
         config_option_flag(config_option_at(i), flag);
+        if (*at + 1 == input->argc && strcmp(input->argv[*at], flag) == 0) {
+            (void)buf_printf(&r->report->errors, "%s: needs a value: %s %s\n", flag, flag,
+                             config_option_at(i)->value);
+            return;
+        }
         value = flag_value(input, at, flag);
         if (value != NULL) {
             set_flag(r, i, value, lists);

@@ -87,6 +87,16 @@ bool config_pattern_matches(const char *pattern, struct slice text)
     return *pattern == '\0';
 }
 
+/* host:port with a port above 0 and a host of letters that a name or an address may have. */
+static bool is_peer_address(const char *text)
+{
+    char host[HOST_SIZE];
+    uint16_t port;
+
+    return config_split_address(text, host, sizeof(host), &port) == 0 && port != 0 &&
+           strspn(host, NAME_LETTERS) == strlen(host);
+}
+
 static bool is_numeric_host(const char *host, bool *is_wildcard)
 {
     struct in_addr v4;
@@ -147,7 +157,7 @@ static void check_advertise(const struct config *config, struct buf *errors)
     uint16_t port;
 
     if (config->advertise[0] != '\0') {
-        if (config_split_address(config->advertise, host, sizeof(host), &port) != 0 || port == 0) {
+        if (!is_peer_address(config->advertise)) {
             wrong(errors, config, "advertise", "must be host:port with a port above 0");
         }
         return;
@@ -189,13 +199,10 @@ static void check_zookeeper(const struct config *config, struct buf *errors)
     }
     for (;;) {
         char item[HOST_SIZE];
-        char host[HOST_SIZE];
         size_t item_len = strcspn(rest, ",");
-        uint16_t port;
 
         (void)snprintf(item, sizeof(item), "%.*s", (int)item_len, rest);
-        if (item_len >= sizeof(item) ||
-            config_split_address(item, host, sizeof(host), &port) != 0 || port == 0) {
+        if (item_len >= sizeof(item) || !is_peer_address(item)) {
             wrong(errors, config, "zookeeper.hosts",
                   "must be host:port, several parted by commas, without spaces or a path");
             return;
