@@ -155,7 +155,9 @@ static int read_options(const struct args *args, struct dev_options *out)
     out->log_level = args_text(args, "log-level", "warn");
     out->log_format = command_wants_json(args) ? "json" : "text";
     out->allow = args_has(args, "allow") ? args_text(args, "allow", "") : NULL;
-    if (out->db_file != NULL && out->db_file[0] == '\0') {
+    // What SQLite takes for memory is no file, and the banner must not say that it is kept.
+    if (out->db_file != NULL &&
+        (out->db_file[0] == '\0' || strcmp(out->db_file, ":memory:") == 0)) {
         return cli_usage(
             "--db-file needs the name of a file; without the option data is in memory");
     }

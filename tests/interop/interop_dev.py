@@ -220,6 +220,7 @@ def options_that_are_wrong_are_one_clear_line(folder):
     must_refuse(2, ["--db-fil", "--db-file"], "--db-fil", "x")
     must_refuse(2, ["operand"], "x")
     must_refuse(2, ["--db-file", "name of a file"], "--db-file", "")
+    must_refuse(2, ["--db-file", "name of a file"], "--db-file", ":memory:")
 
 
 def files_that_cannot_be_used_are_one_clear_line(folder):

@@ -18,10 +18,23 @@ struct fault_file {
 static sqlite3_vfs layer;
 static sqlite3_vfs *real_vfs;
 static _Atomic int fault;
+static _Atomic int countdown; /* operations until one fails; 0 or below: none does */
+static _Atomic bool nth_is_full;
+static _Atomic bool has_hit;
 
 static sqlite3_file *real_of(sqlite3_file *file)
 {
     return ((struct fault_file *)(void *)file)->real;
+}
+
+/* Is this the one that fails? */
+static bool is_nth(void)
+{
+    if (countdown <= 0 || atomic_fetch_sub(&countdown, 1) != 1) {
+        return false;
+    }
+    has_hit = true;
+    return true;
 }
 
 static int on_close(sqlite3_file *file)
@@ -31,6 +44,9 @@ static int on_close(sqlite3_file *file)
 
 static int on_read(sqlite3_file *file, void *bytes, int len, sqlite3_int64 offset)
 {
+    if (is_nth()) {
+        return SQLITE_IOERR_READ;
+    }
     return real_of(file)->pMethods->xRead(real_of(file), bytes, len, offset);
 }
 
@@ -42,11 +58,18 @@ static int on_write(sqlite3_file *file, const void *bytes, int len, sqlite3_int6
     if (fault == SQLITE_FAULT_READ_ONLY) {
         return SQLITE_READONLY;
     }
+    if (is_nth()) {
+        (void)real_of(file)->pMethods->xWrite(real_of(file), bytes, len / 2, offset);
+        return nth_is_full ? SQLITE_FULL : SQLITE_IOERR_WRITE;
+    }
     return real_of(file)->pMethods->xWrite(real_of(file), bytes, len, offset);
 }
 
 static int on_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
+    if (is_nth()) {
+        return SQLITE_IOERR_TRUNCATE;
+    }
     return real_of(file)->pMethods->xTruncate(real_of(file), size);
 }
 
@@ -55,7 +78,7 @@ static int on_sync(sqlite3_file *file, int flags)
     int armed = SQLITE_FAULT_SYNC_ONCE;
     int code = real_of(file)->pMethods->xSync(real_of(file), flags);
 
-    if (atomic_compare_exchange_strong(&fault, &armed, SQLITE_FAULT_NONE)) {
+    if (atomic_compare_exchange_strong(&fault, &armed, SQLITE_FAULT_NONE) || is_nth()) {
         return SQLITE_IOERR_FSYNC;
     }
     return code;
@@ -138,4 +161,16 @@ void sqlite_fault_install(void)
 void sqlite_fault_set(enum sqlite_fault wanted)
 {
     fault = (int)wanted;
+}
+
+void sqlite_fault_nth(int n, bool is_full)
+{
+    has_hit = false;
+    nth_is_full = is_full;
+    countdown = n;
+}
+
+bool sqlite_fault_has_hit(void)
+{
+    return has_hit;
 }

@@ -6,6 +6,8 @@
 #ifndef FOLIOT_TESTS_LIB_SQLITE_FAULT_H
 #define FOLIOT_TESTS_LIB_SQLITE_FAULT_H
 
+#include <stdbool.h>
+
 /* What the disk does from now on. Any thread. */
 enum sqlite_fault {
     SQLITE_FAULT_NONE,
@@ -18,5 +20,14 @@ enum sqlite_fault {
 void sqlite_fault_install(void);
 
 void sqlite_fault_set(enum sqlite_fault wanted);
+
+/*
+ * Of the reads, writes, flushes and truncations from now on, let the n-th fail, once; a write
+ * leaves half of its bytes. 0: none. `is_full`: a write fails for want of room.
+ */
+void sqlite_fault_nth(int n, bool is_full);
+
+/* Has it failed? */
+bool sqlite_fault_has_hit(void);
 
 #endif
