@@ -11,7 +11,7 @@ import time
 import urllib.request
 
 import grpc
-from google.protobuf import duration_pb2
+from google.protobuf import duration_pb2, timestamp_pb2
 
 import callers
 import devmode
@@ -69,6 +69,7 @@ def walks_through_queues(walk):
     queue = walk.call(QUEUE + "Create", queue=queue_pb2.Queue(
         name=walk.queue, target=f"receiver://{World.target.address}", delivery=
         queue_pb2.DELIVERY_AT_LEAST_ONCE, attempt_timeout=duration_pb2.Duration(seconds=5),
+        result_memory=duration_pb2.Duration(seconds=600),
         retry=queue_pb2.RetryPolicy(failures_max=3))).queue
     assert queue.name == walk.queue and queue.attempt_timeout.seconds == 5, queue
     assert walk.call(QUEUE + "Get", name=walk.queue).queue == queue
@@ -129,6 +130,16 @@ def walks_through_runs(walk):
     attempt = World.target.wait(lambda came: World.target.attempts(task.id), "the attempt")[0]
     assert base64.b64decode(attempt["payload"]) == b"now" and attempt["attempt"] == 1, attempt
     assert attempt["queue"] == walk.queue and attempt["namespace"] == "default", attempt
+    assert attempt["tags"] == {"k": "v"}, attempt
+
+    def ended():
+        return walk.call(TASK + "Get", id=task.id).task
+    peer.eventually(lambda: ended().state == task_pb2.TASK_STATE_DONE, 20)
+    view = ended()
+    assert view.attempt == 1 and view.HasField("end_time") and view.HasField("forget_time"), view
+    late = walk.make(expire_time=timestamp_pb2.Timestamp(seconds=1))  # It has passed already.
+    peer.eventually(lambda: walk.call(TASK + "Get", id=late.id).task.state ==
+                    task_pb2.TASK_STATE_EXPIRED, 20)
 
 
 def walks_through_dead_letters(walk):

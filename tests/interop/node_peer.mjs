@@ -98,10 +98,11 @@ async function runClient(kind, address, source) {
 
 // What an attempt is answered, by the first letters of its key.
 function resultOf(attempt) {
-  if (attempt.key.startsWith('dead')) {
+  const key = attempt.key ?? '';
+  if (key.startsWith('dead')) {
     return {outcome: 'OUTCOME_DEAD', error: 'never'};
   }
-  if (attempt.key.startsWith('retry') && attempt.attempt === 1) {
+  if (key.startsWith('retry') && attempt.attempt === 1) {
     return {outcome: 'OUTCOME_RETRY', error: 'not yet', retry_after: {seconds: 0, nanos: 50000000}};
   }
   return {outcome: 'OUTCOME_DONE'};
