@@ -10,9 +10,11 @@
 struct loop;
 struct resolver;
 struct rpc_channel;
+struct tls;
 
 struct channels {
     struct loop *loop;
+    struct tls *tls; /* NULL: cleartext */
     struct resolver *resolver;
     struct servers servers;
     struct rpc_channel *list[SERVER_COUNT_MAX]; /* to each of the servers */

@@ -63,7 +63,20 @@ int servers_read(struct servers *servers, const struct args *args)
     return code == CLI_OK ? check_servers(servers) : code;
 }
 
-static int open_client(struct session *session)
+void session_take_tls(const struct args *args, struct foliot_options *options)
+{
+    const char *tls = args_text(args, "tls", "");
+
+    if (strcmp(tls, "off") != 0) {
+        options->tls = strcmp(tls, "on") == 0;
+        options->tls_ca = args_text(args, "tls-ca", NULL);
+        options->tls_cert = args_text(args, "tls-cert", NULL);
+        options->tls_key = args_text(args, "tls-key", NULL);
+        options->tls_name = args_text(args, "tls-name", NULL);
+    }
+}
+
+static int open_client(struct session *session, const struct args *args)
 {
     char servers[SERVER_COUNT_MAX * SERVER_NAME_BYTES] = "";
     struct foliot_options options;
@@ -80,11 +93,16 @@ static int open_client(struct session *session)
     options.timeout_ms = session->timeout_ms;
     options.try_timeout_ms = session->timeout_ms;
     options.impatient = 1; // A person waits: what cannot be done now is said at once.
-    if (foliot_client_open(&options, &session->client, &error) != FOLIOT_OK) {
+    session_take_tls(args, &options);
+    switch (foliot_client_open(&options, &session->client, &error)) {
+    case FOLIOT_OK:
+        return CLI_OK;
+    case FOLIOT_INVALID_ARGUMENT: // Addresses have been looked at: it is a file of TLS.
+        return cli_usage("%s", error.message);
+    default:
         cli_say("%s", error.message);
         return CLI_ERROR;
     }
-    return CLI_OK;
 }
 
 int session_open(struct session *session, const struct args *args)
@@ -98,7 +116,7 @@ int session_open(struct session *session, const struct args *args)
     }
     session->timeout_ms = time_clamp(session->timeout_ms, 1, SESSION_TIMEOUT_MS_MAX);
     code = servers_read(&session->servers, args);
-    return code == CLI_OK ? open_client(session) : code;
+    return code == CLI_OK ? open_client(session, args) : code;
 }
 
 void session_close(struct session *session)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 struct foliot_client;
+struct foliot_options;
 
 #define SERVER_DEFAULT         "127.0.0.1:7400"
 #define SERVER_COUNT_MAX       16
@@ -31,6 +32,9 @@ struct servers {
 
 /* errors: an exit code after saying so on standard error. */
 MUST_USE int servers_read(struct servers *servers, const struct args *args);
+
+/* What --tls, --tls-ca, --tls-cert, --tls-key and --tls-name say; texts are borrowed from args. */
+void session_take_tls(const struct args *args, struct foliot_options *options);
 
 struct session {
     struct foliot_client *client;

@@ -102,6 +102,8 @@ static int new_link(struct brokers *brokers, struct slice target, struct broker_
     rpc_channel_options_init(&options);
     options.target = link->target;
     options.resolver = brokers->options.resolver;
+    options.tls = brokers->options.tls;
+    options.tls_host = brokers->options.tls_name;
     options.queue_max = brokers->options.calls_max + 1; // And our own question.
     options.request_bytes_max = RPC_MESSAGE_BYTES_MAX;
     options.response_bytes_max = RPC_MESSAGE_BYTES_MAX;

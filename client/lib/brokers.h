@@ -31,6 +31,8 @@ struct brokers_options {
     const char *servers;  /* "host:port,…" */
     bool is_servers_only; /* learn no others */
     uint32_t calls_max;   /* that a channel must take */
+    struct tls *tls;      /* NULL: cleartext; borrowed */
+    const char *tls_name; /* that all certificates have; NULL: their own hosts. Borrowed */
 };
 
 /*

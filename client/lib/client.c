@@ -10,6 +10,7 @@
 #include "lib/base/mem.h"
 #include "lib/io/entropy.h"
 #include "lib/io/resolve.h"
+#include "lib/io/tls.h"
 
 #include <signal.h>
 #include <string.h>
@@ -19,6 +20,11 @@
 #define TRY_TIMEOUT_MS_DEFAULT 3000
 #define CALLS_MAX_DEFAULT      10000U
 #define CALLS_MAX_MAX          1000000U
+
+/* Files of TLS that have changed are read again after this long at most. */
+#define TLS_LOOK_MS 30000
+/* and after this, when they could not be used: they are being written, perhaps. */
+#define TLS_LOOK_AGAIN_MS 1000
 
 #ifndef FOLIOT_VERSION
 #define FOLIOT_VERSION "0.1.0"
@@ -124,6 +130,56 @@ static int start_thread(struct foliot_client *client)
     return failed == 0 ? 0 : ERR_FULL;
 }
 
+/* ---- TLS ---- */
+
+/* New connections use what the files hold now; files that cannot be used change nothing. */
+static void on_tls_look(struct loop_timer *timer, void *ctx)
+{
+    struct foliot_client *client = ctx;
+    char why[TLS_WHY_BYTES];
+    bool is_good = !tls_has_changed(client->tls) || tls_reload(client->tls, why) == 0;
+
+    loop_timer_start_in(timer, is_good ? TLS_LOOK_MS : TLS_LOOK_AGAIN_MS);
+}
+
+/* errors: ERR_INVALID, ERR_NO_MEMORY, with fault filled in. */
+static int open_tls(struct foliot_client *client, const struct foliot_options *options,
+                    struct fault *fault)
+{
+    const struct tls_options files = {.ca_file = argument_text(options->tls_ca, NULL),
+                                      .cert_file = argument_text(options->tls_cert, NULL),
+                                      .key_file = argument_text(options->tls_key, NULL)};
+    const char *name = argument_text(options->tls_name, NULL);
+    char why[TLS_WHY_BYTES] = "";
+    int err;
+
+    if (options->tls == 0 && files.ca_file == NULL && files.cert_file == NULL &&
+        files.key_file == NULL && name == NULL) {
+        return 0;
+    }
+    client->tls_name = name == NULL ? NULL : mem_copy(name, strlen(name));
+    err = name != NULL && client->tls_name == NULL ? ERR_NO_MEMORY
+                                                   : tls_open(&files, &client->tls, why);
+    if (err == ERR_INVALID) {
+        fault_set(fault, RPC_INVALID_ARGUMENT, "TLS_INVALID", "tls", "tls: %s", why);
+    } else if (err != 0) {
+        fault_set_err(fault, err, "cannot open the client");
+    } else {
+        loop_timer_init(&client->tls_timer, client->loop, on_tls_look, client);
+        loop_timer_start_in(&client->tls_timer, TLS_LOOK_MS);
+    }
+    return err;
+}
+
+static void close_tls(struct foliot_client *client)
+{
+    if (client->tls != NULL) {
+        loop_timer_stop(&client->tls_timer);
+        tls_close(client->tls);
+    }
+    mem_free(client->tls_name);
+}
+
 /* ---- opening ---- */
 
 /* The loop and the resolver. errors: with nothing left open. */
@@ -147,6 +203,7 @@ static int open_loop(struct foliot_client *client)
 
 static void close_loop(struct foliot_client *client)
 {
+    close_tls(client);
     REQUIRE(pthread_mutex_lock(&process_lock) == 0);
     resolver_close(client->resolver);
     loop_close(client->loop);
@@ -180,6 +237,8 @@ static int open_parts(struct foliot_client *client, const struct foliot_options 
                       struct fault *fault)
 {
     const struct brokers_options brokers_options = {
+        .tls = client->tls,
+        .tls_name = client->tls_name,
         .loop = client->loop,
         .resolver = client->resolver,
         .servers = options->servers,
@@ -247,7 +306,7 @@ int foliot_client_open(const struct foliot_options *options, struct foliot_clien
     client->calls_max = taken.calls_max;
     list_init(&client->calls);
     prng_init_named(&client->prng, entropy_u64(), "client");
-    if (open_parts(client, &taken, &fault) != 0) {
+    if (open_tls(client, &taken, &fault) != 0 || open_parts(client, &taken, &fault) != 0) {
         close_loop(client);
         mem_free(client);
         return error_fill(error, &fault);

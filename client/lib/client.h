@@ -37,6 +37,8 @@ struct foliot_client {
     /* fixed at open */
     struct loop *loop;
     struct resolver *resolver;
+    struct tls *tls;            /* NULL: cleartext */
+    char *tls_name;             /* NULL: none */
     struct mailbox *mailbox;    /* calls to the loop */
     struct loop_waker *stopper; /* foliot_client_stop to the loop */
     pthread_t thread;
@@ -58,6 +60,7 @@ struct foliot_client {
     struct brokers *brokers; /* NULL once closed */
     struct list calls;       /* not ended yet */
     struct prng prng;
+    struct loop_timer tls_timer; /* the next look at the files */
     bool is_stopping;
     atomic_bool is_closing; /* set by close before it stops: end the loop when all is done */
 };

@@ -36,12 +36,19 @@ static void *run(void *ctx)
 
 void played_start(struct played *played, const struct rpc_method *methods, size_t count)
 {
+    played_start_tls(played, methods, count, NULL);
+}
+
+void played_start_tls(struct played *played, const struct rpc_method *methods, size_t count,
+                      struct tls *tls)
+{
     struct rpc_server_options options;
 
     MUST_LE(count, PLAYED_METHODS_MAX);
     memset(played, 0, sizeof(*played));
     memcpy(played->methods, methods, count * sizeof(*methods));
     rpc_server_options_init(&options);
+    options.tls = tls;
     MUST_OK(loop_open(&played->loop));
     MUST_OK(loop_waker_open(played->loop, on_end, played, &played->ender));
     MUST_OK(rpc_server_open(played->loop, &options, &played->server));

@@ -24,6 +24,11 @@ struct played {
 /* Serve the methods, on the played broker's thread; ends the case on failure. */
 void played_start(struct played *played, const struct rpc_method *methods, size_t count);
 
+/* The same over TLS; tls is borrowed until the stop. */
+struct tls;
+void played_start_tls(struct played *played, const struct rpc_method *methods, size_t count,
+                      struct tls *tls);
+
 /* Cut every connection, end the thread, free. */
 void played_stop(struct played *played);
 

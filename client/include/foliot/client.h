@@ -125,8 +125,15 @@ struct foliot_options {
                                FOLIOT_RESOURCE_EXHAUSTED, reason CALLS_MAX: default 10 000 */
     int servers_only;       /* not 0: talk to `servers` only, as behind a load balancer or where the
                                brokers' own addresses cannot be reached */
-    int impatient;          /* not 0: a call ends rather than wait before its next try; only other
-                               brokers are asked, at once: for programs with a person who waits */
+    int tls;                /* not 0, or one of the next four said: talk TLS */
+    const char *tls_ca;     /* PEM file of whom to trust. Default: the system's list */
+    const char
+        *tls_cert; /* PEM file of our certificate, for brokers that ask for one; with tls_key */
+    const char *tls_key;  /* PEM file of its key, not encrypted */
+    const char *tls_name; /* name that every broker's certificate has. Default: each that of its own
+                             address */
+    int impatient;        /* not 0: a call ends rather than wait before its next try; only other
+                             brokers are asked, at once: for programs with a person who waits */
 };
 
 static inline void foliot_options_init(struct foliot_options *options)
