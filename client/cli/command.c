@@ -27,6 +27,11 @@ static const struct cli_option CALL_OPTIONS[] = {
     {"server", 0, "HOST:PORT", "=address"},
     {"context", 0, "NAME", "settings under a name, see foliot context (FOLIOT_CONTEXT)"},
     {"timeout", 0, "SPAN", "give up after this long (default 10s)"},
+    {"tls", 0, "on|off", "encrypted, or not (default off; on with any --tls-…)"},
+    {"tls-ca", 0, "FILE", "certificates of those we trust, PEM (default the system's)"},
+    {"tls-cert", 0, "FILE", "our own certificate, PEM, if brokers want one"},
+    {"tls-key", 0, "FILE", "its key, PEM"},
+    {"tls-name", 0, "NAME", "name that the broker's certificate must have (default its host)"},
 };
 static const struct cli_option ROW_OPTIONS[] = {
     {"output", 'o', "table|wide|json|jsonl|name", "form of the output (default table)"},

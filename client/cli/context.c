@@ -29,6 +29,11 @@ static const struct {
     {"namespace", "FOLIOT_NAMESPACE", NULL},
     {"timeout", NULL, NULL},
     {"tz", NULL, NULL},
+    {"tls", NULL, NULL},
+    {"tls-ca", NULL, NULL},
+    {"tls-cert", NULL, NULL},
+    {"tls-key", NULL, NULL},
+    {"tls-name", NULL, NULL},
 };
 
 _Static_assert(ARRAY_COUNT(SETTINGS) <= CONTEXT_SETTING_MAX, "a context has room for each");
@@ -206,7 +211,7 @@ static void on_entry(void *ctx, const struct flat_entry *entry)
     if (!is_known) {
         (void)buf_printf(&loading->errors,
                          "%s:%zu: %s: not known here; contexts.NAME has address, namespace, "
-                         "timeout and tz\n",
+                         "timeout, tz, tls, tls-ca, tls-cert, tls-key and tls-name\n",
                          contexts->path, entry->line, entry->key);
     }
 }

@@ -21,7 +21,7 @@
 #define CONTEXT_PATH_BYTES      1024
 #define CONTEXT_FILE_BYTES_MAX  65536
 #define CONTEXT_VALUE_BYTES_MAX 1023
-#define CONTEXT_SETTING_MAX     8
+#define CONTEXT_SETTING_MAX     12
 
 struct context {
     char name[NAME_BYTES_MAX + 1];

@@ -18,8 +18,9 @@
 #define DONE_BYTES 256
 
 static const struct output_column COLUMNS[] = {
-    {"CURRENT", false},   {"NAME", false},    {"ADDRESS", false},
-    {"NAMESPACE", false}, {"TIMEOUT", false}, {"TZ", false},
+    {"CURRENT", false}, {"NAME", false},   {"ADDRESS", false}, {"NAMESPACE", false},
+    {"TIMEOUT", false}, {"TZ", false},     {"TLS", true},      {"TLS CA", true},
+    {"TLS CERT", true}, {"TLS KEY", true}, {"TLS NAME", true},
 };
 static const struct output_layout LAYOUT = {COLUMNS, ARRAY_COUNT(COLUMNS), 1, "contexts"};
 
@@ -131,6 +132,12 @@ static int context_use(const struct args *args)
     return change_contexts(args, use);
 }
 
+static bool is_file(const char *setting)
+{
+    return strcmp(setting, "tls-ca") == 0 || strcmp(setting, "tls-cert") == 0 ||
+           strcmp(setting, "tls-key") == 0;
+}
+
 /* A value that goes to the file: one line, and no zone that nobody knows. */
 static int check_value(const char *setting, const char *value)
 {
@@ -155,6 +162,10 @@ static int check_value(const char *setting, const char *value)
     }
     if (strcmp(setting, "address") == 0 && strchr(value, ':') == NULL) {
         return cli_usage("--address \"%s\" must be host:port, as 127.0.0.1:7400", value);
+    }
+    if (is_file(setting) && value[0] != '/') {
+        return cli_usage("--%s \"%s\" must begin with \"/\": a context is used in any folder",
+                         setting, value);
     }
     if (strcmp(setting, "timeout") == 0 && timetext_read_span(value, &span) != 0) {
         return cli_usage("--timeout \"%s\" must be a time like 500ms, 10s, 15m, 2h, 1d or 1h30m",
@@ -238,6 +249,11 @@ static const struct cli_option SET_OPTIONS[] = {
     {"namespace", 'n', "NAME", "namespace of queues"},
     {"timeout", 0, "SPAN", "give up after this long"},
     {"tz", 0, "ZONE", "zone of times that are read and shown"},
+    {"tls", 0, "on|off", "encrypted, or not"},
+    {"tls-ca", 0, "FILE", "certificates of those we trust, PEM"},
+    {"tls-cert", 0, "FILE", "our own certificate, PEM"},
+    {"tls-key", 0, "FILE", "its key, PEM"},
+    {"tls-name", 0, "NAME", "name that the broker's certificate must have"},
 };
 
 const struct command CONTEXT_COMMANDS[] = {

@@ -56,15 +56,27 @@ def task_of(number, state=1, **more):
 class Broker:
     """All services on a port of their own."""
 
-    def __init__(self):
+    def __init__(self, tls=None, clients_ca=None):
+        """tls: (certificate, key) files; clients_ca: file of those whose clients are let in."""
         self.reset()
         self.batches = []
         self.server = grpc.server(futures.ThreadPoolExecutor(8), interceptors=(Garbler(self),))
         task_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(self), self.server)
         queue_pb2_grpc.add_QueueServiceServicer_to_server(Queues(self), self.server)
         cluster_pb2_grpc.add_ClusterServiceServicer_to_server(Cluster(self), self.server)
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.address = f"127.0.0.1:{self.open_port(tls, clients_ca)}"
         self.server.start()
+
+    def open_port(self, tls, clients_ca):
+        if tls is None:
+            return self.server.add_insecure_port("127.0.0.1:0")
+        texts = []
+        for path in (*tls, *([clients_ca] if clients_ca else [])):
+            with open(path, "rb") as file:
+                texts.append(file.read())
+        credentials = grpc.ssl_server_credentials(
+            [(texts[1], texts[0])], texts[2] if clients_ca else None, bool(clients_ca))
+        return self.server.add_secure_port("127.0.0.1:0", credentials)
 
     def reset(self):
         self.last = {}           # the last request of each method

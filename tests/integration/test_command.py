@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+import certs
 from command_broker import ID, Broker, dead_address
 
 FOLIOT = os.environ["FOLIOT_PROGRAM_FOLIOT"]
@@ -672,6 +673,45 @@ def mistakes_about_contexts_are_said(_):
     assert 'there is no context "y" (FOLIOT_CONTEXT)' in err, err
     assert "set XDG_CONFIG_HOME or HOME" in refused("context", "set", "x", "-s", "h:1",
                                                     env=environment(HOME=""))
+
+
+def a_broker_is_asked_by_tls(broker):
+    authority, other = certs.Authority(), certs.Authority("other")
+    secure = Broker(tls=authority.make("broker"))
+    words = ("queue", "list", "-o", "name")
+    trusting = ("--tls-ca", authority.ca)
+    assert ask(secure, *words, *trusting) == "mail\n"
+    assert ask(secure, *words, *trusting, "--tls", "on") == "mail\n"
+    ask(secure, *words, code=6)
+    for options in (("--tls", "on"), ("--tls-ca", other.ca),
+                    (*trusting, "--tls-name", "elsewhere.example")):
+        ask(secure, *words, *options, code=6)
+        assert "list: UNAVAILABLE" in ask.err and "certificate" in ask.err, (options, ask.err)
+    assert ask(secure, *words, *trusting, "--tls-name", "localhost") == "mail\n"
+    ask(broker, *words, *trusting, code=6)
+    env = environment(XDG_CONFIG_HOME=with_config())
+    run("context", "set", "safe", "-s", secure.address, *trusting, env=env)
+    run("context", "use", "safe", env=env)
+    assert run(*words, env=env)[0] == "mail\n"
+    run(*words, "--tls", "off", env=env, code=6)
+    assert refused("context", "set", "x", "--tls-ca", "ca.pem").endswith(
+        '--tls-ca "ca.pem" must begin with "/": a context is used in any folder')
+    secure.stop()
+
+
+def a_broker_that_wants_to_know_its_clients_is_shown_a_certificate(_):
+    authority = certs.Authority()
+    strict = Broker(tls=authority.make("broker"), clients_ca=authority.ca)
+    words = ("queue", "list", "-o", "name", "--tls-ca", authority.ca)
+    cert, key = authority.make("user")
+    assert ask(strict, *words, "--tls-cert", cert, "--tls-key", key) == "mail\n"
+    ask(strict, *words, code=6)
+    address = ("--address", strict.address)
+    for options, hint in [(("--tls-cert", cert), "key"), (("--tls-key", key), "cert"),
+                          (("--tls-cert", "/nonexistent", "--tls-key", key), "/nonexistent"),
+                          (("--tls-ca", "/nonexistent"), "/nonexistent")]:
+        assert hint in refused(*words, *options, *address), (options, SEEN[-1])
+    strict.stop()
 
 
 def a_file_of_contexts_that_is_wrong_is_said_with_its_line(_):
