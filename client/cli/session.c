@@ -184,6 +184,10 @@ int session_complain(const struct session *session, const char *what, const stru
     cli_say("%s: %s%s%s%s: %s%s", what, cli_status_name(fault->status),
             fault->reason[0] == '\0' ? "" : " (", fault->reason,
             fault->reason[0] == '\0' ? "" : ")", fault->message, retry);
+    if (fault->status == RPC_UNIMPLEMENTED) {
+        cli_say(
+            "whoever answered does not know this: a broker older than this command, or no broker");
+    }
     if (fault->status == RPC_UNAVAILABLE) {
         cli_say("asked %zu server%s, the last one was %s; name others with --address or "
                 "FOLIOT_ADDRESS",

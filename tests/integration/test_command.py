@@ -245,6 +245,7 @@ def what_a_broker_says_becomes_an_exit_code(broker):
         broker.fail_next = [(name, "SOME_REASON", "as the test wants it")]
         out = ask(broker, "queue", "get", "mail", code=code)
         assert out == "" and f"get: {name} (SOME_REASON): as the test wants it" in ask.err, ask.err
+        assert ("a broker older than this command" in ask.err) == (name == "UNIMPLEMENTED"), ask.err
     broker.fail_next = [("RESOURCE_EXHAUSTED", "FULL", "full")]
     ask(broker, "task", "run", ID, code=6)
     assert "try again in 1000 ms" in ask.err, ask.err
