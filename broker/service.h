@@ -16,7 +16,7 @@ struct loop;
 struct resolver;
 struct service;
 
-#define SERVICE_METHOD_COUNT 19
+#define SERVICE_METHOD_COUNT 24
 
 /* How long a call waits for its shard to have an owner. source: DESIGN 6 */
 #define SERVICE_OWNER_WAIT_MS 1000

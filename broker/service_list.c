@@ -40,6 +40,7 @@ static void prepare(struct walk *walk, struct store_read *read)
     read->to_bucket =
         request->due_before_ms == WALL_NEVER ? INT64_MAX : due_bucket(request->due_before_ms);
     read->limit = LIST_READ_ROWS;
+    read->queue = walk->queue_id; // 0: those of all
 }
 
 /* Is it what was asked for, by what the row says? */
@@ -53,7 +54,7 @@ static bool is_wanted(const struct list_walk *list, const struct task *row)
         return false;
     }
     if (list->walk.needs_queue) {
-        return row->queue == list->walk.queue_id;
+        return true; // Only its rows were read.
     }
     queue = broker_queue_find(list->walk.service->options.broker, row->queue);
     return queue != NULL && strcmp(queue->tenant, request->queue.tenant) == 0;
@@ -94,7 +95,7 @@ static void take(struct walk *walk, const struct store_read *read)
         walk->mark.bucket = due_bucket(row->due_ms);
         walk->mark.seq = row->id.seq;
     }
-    if (walk->left > 0 && read->row_count < LIST_READ_ROWS) {
+    if (walk->left > 0 && !read->has_more) {
         walk_next_shard(walk);
     }
 }

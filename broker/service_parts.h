@@ -25,6 +25,9 @@
 #define REASON_QUEUE_EXISTS       "QUEUE_EXISTS"
 #define REASON_QUEUE_CHANGED      "QUEUE_CHANGED"
 #define REASON_QUEUE_DRAINING     "QUEUE_DRAINING"
+#define REASON_QUEUE_NOT_DRAINING "QUEUE_NOT_DRAINING"
+#define REASON_QUEUE_NOT_EMPTY    "QUEUE_NOT_EMPTY"
+#define REASON_QUEUE_UNCONFIRMED  "QUEUE_UNCONFIRMED"
 #define REASON_TARGET_NOT_ALLOWED "TARGET_NOT_ALLOWED"
 #define REASON_TASK_NOT_FOUND     "TASK_NOT_FOUND"
 #define REASON_TASK_GONE          "TASK_GONE"
@@ -156,6 +159,11 @@ void service_queue_create(struct rpc_call *rpc, struct slice request, void *ctx)
 void service_queue_update(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_get(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_queue_list(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_pause(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_resume(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_drain(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_delete(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_queue_stats(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_dead_list(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_dead_group(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_dead_redrive(struct rpc_call *rpc, struct slice request, void *ctx);

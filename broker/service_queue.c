@@ -3,14 +3,13 @@
  * QueueService: policy lives in the home database. A change is written there, then the coordinator
  * wakes the brokers, then the answer says who has not confirmed it yet.
  */
-#include "broker/service_parts.h"
+#include "broker/service_queue.h"
 
 #include "broker/outbound.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
 #include "lib/base/mem.h"
-#include "proto/codec_queue.h"
 
 #include <string.h>
 
@@ -18,28 +17,8 @@
 #define CONFIRM_WAIT_MS 500
 #define CONFIRM_LOOK_MS 10
 
-/*
- * One call. Its steps, in order: home (put, or read) → nudge → read home for ourselves → confirm.
- * 1. rpc is NULL once it has been answered; the struct lives on until what is out has come back.
- * 2. is_out: a request, a read or a wait is with somebody else.
- */
-struct queue_call {
-    struct service *service;
-    struct rpc_call *rpc;
-    bool is_out;
-    bool is_change;
-    bool was_sent; /* the change may be in home */
-    struct store_queue_put put;
-    struct store_queue_list list;
-    struct coord_request nudge;
-    int64_t version; /* of the configuration, after the nudge; 0: nobody was woken */
-    struct queue_wait wait;
-    struct loop_timer look;
-    boot_us give_up_us;
-    struct queue_name name;            /* Get */
-    struct queue_list_request request; /* List */
-    struct arena arena;
-};
+/* A change that names no version is tried again when somebody else was faster. */
+#define CHANGE_TRIES_MAX 3
 
 /* ---- the end ---- */
 
@@ -54,7 +33,7 @@ static void free_call(struct queue_call *q)
     service_leave(service, 0);
 }
 
-static void fail_call(struct queue_call *q, const struct fault *fault)
+void queue_call_fail(struct queue_call *q, const struct fault *fault)
 {
     if (q->rpc != NULL) {
         service_fail(q->service, q->rpc, fault);
@@ -63,7 +42,7 @@ static void fail_call(struct queue_call *q, const struct fault *fault)
     free_call(q);
 }
 
-static void reply_call(struct queue_call *q, int err)
+void queue_call_reply(struct queue_call *q, int err)
 {
     if (q->rpc != NULL) {
         service_reply(q->service, q->rpc, err);
@@ -99,19 +78,24 @@ static size_t unconfirmed(const struct queue_call *q, const char **names)
     size_t count = 0;
 
     for (size_t i = 0; i < member_count && count < MEMBER_COUNT_MAX; i++) {
-        if (q->version == 0 || members[i].config < q->version) {
+        if (q->config == 0 || members[i].config < q->config) {
             names[count++] = members[i].name;
         }
     }
     return count;
 }
 
-static void answer_change(struct queue_call *q, const char **names, size_t count)
+static int write_change(const struct queue_call *q, const char *const *names, size_t count,
+                        struct buf *out)
 {
     const struct queue_reply reply = {q->put.queue, names, count};
-    struct buf *out = service_scratch(q->service);
 
-    reply_call(q, codec_write_queue_reply(&reply, out));
+    return codec_write_queue_reply(&reply, out);
+}
+
+static void answer_change(struct queue_call *q, const char **names, size_t count)
+{
+    queue_call_reply(q, q->answer(q, names, count, service_scratch(q->service)));
 }
 
 static void look_for_confirmations(struct queue_call *q)
@@ -119,7 +103,7 @@ static void look_for_confirmations(struct queue_call *q)
     const char *names[MEMBER_COUNT_MAX];
     size_t count = unconfirmed(q, names);
 
-    if (q->rpc == NULL || count == 0 || q->version == 0 ||
+    if (q->rpc == NULL || count == 0 || q->config == 0 ||
         loop_now_us(q->service->options.loop) >= q->give_up_us) {
         answer_change(q, names, count);
     } else {
@@ -158,11 +142,11 @@ static void on_nudge(struct coord_request *request)
     struct queue_call *q = request->owner;
 
     q->is_out = false;
-    q->version = request->result == 0 ? request->generation : 0;
+    q->config = request->result == 0 ? request->generation : 0;
     read_back(q);
 }
 
-static void nudge(struct queue_call *q)
+void queue_call_changed(struct queue_call *q)
 {
     struct coord *coord = q->service->options.coord;
 
@@ -214,11 +198,15 @@ static void on_put(struct store_queue_put *put)
 
     q->is_out = false;
     if (put->result == 0) {
-        nudge(q);
-        return;
+        queue_call_changed(q);
+    } else if (put->result == ERR_CONFLICT && q->version == 0 && q->rpc != NULL &&
+               ++q->tries < CHANGE_TRIES_MAX) {
+        q->was_sent = false;
+        queue_call_change(q, q->apply);
+    } else {
+        put_fault(put, &fault);
+        queue_call_fail(q, &fault);
     }
-    put_fault(put, &fault);
-    fail_call(q, &fault);
 }
 
 static void put(struct queue_call *q, uint32_t expected_version)
@@ -239,12 +227,45 @@ static void put(struct queue_call *q, uint32_t expected_version)
     }
     fault_set_err(&fault, err, "cannot write the queue to the home database");
     fault.retry_after_ms = SERVICE_RETRY_MS;
-    fail_call(q, &fault);
+    queue_call_fail(q, &fault);
+}
+
+/* Without a version the present one is replaced, whatever it is. */
+static void on_present(struct queue_wait *wait, int err)
+{
+    struct queue_call *q = CONTAINER_OF(wait, struct queue_call, wait);
+    const struct queue *present =
+        broker_queue_by_name(q->service->options.broker, q->name.tenant, q->name.name);
+    struct fault fault;
+
+    q->is_out = false;
+    if (err != 0) {
+        fault_set_err(&fault, err, "cannot read the queues from the home database");
+        fault.retry_after_ms = SERVICE_RETRY_MS;
+        queue_call_fail(q, &fault);
+    } else if (present == NULL) {
+        service_queue_fault(&fault, &q->name);
+        queue_call_fail(q, &fault);
+    } else if (q->rpc == NULL) {
+        free_call(q);
+    } else if (q->apply(q, present, &fault) != 0) {
+        queue_call_fail(q, &fault);
+    } else {
+        put(q, q->version != 0 ? q->version : present->version);
+    }
+}
+
+void queue_call_change(struct queue_call *q, queue_apply_fn apply)
+{
+    q->apply = apply;
+    q->is_out = true;
+    q->wait.cb = on_present;
+    queue_sync_refresh(q->service->options.queues, &q->wait);
 }
 
 /* ---- the start ---- */
 
-static struct queue_call *new_call(struct service *service, struct rpc_call *rpc)
+struct queue_call *queue_call_new(struct service *service, struct rpc_call *rpc)
 {
     struct queue_call *q = mem_new(1, sizeof(*q));
     struct fault fault;
@@ -256,6 +277,7 @@ static struct queue_call *new_call(struct service *service, struct rpc_call *rpc
     }
     q->service = service;
     q->rpc = rpc;
+    q->answer = write_change;
     arena_init(&q->arena, 0);
     loop_timer_init(&q->look, service->options.loop, on_look, q);
     service_enter(service, 0);
@@ -269,14 +291,14 @@ static bool read_change(struct queue_call *q, struct slice request)
     struct fault fault;
 
     if (codec_read_queue(request, &q->arena, &q->put.queue, &fault) != 0) {
-        fail_call(q, &fault);
+        queue_call_fail(q, &fault);
         return false;
     }
     if (!outbound_allows(&q->service->options.config->targets_allow, q->put.queue.target)) {
         fault_set(&fault, RPC_PERMISSION_DENIED, REASON_TARGET_NOT_ALLOWED, "queue.target",
                   "target \"%.200s\" is not on the operator's list, the setting targets.allow",
                   q->put.queue.target);
-        fail_call(q, &fault);
+        queue_call_fail(q, &fault);
         return false;
     }
     return true;
@@ -284,50 +306,33 @@ static bool read_change(struct queue_call *q, struct slice request)
 
 void service_queue_create(struct rpc_call *rpc, struct slice request, void *ctx)
 {
-    struct queue_call *q = new_call(ctx, rpc);
+    struct queue_call *q = queue_call_new(ctx, rpc);
 
     if (q != NULL && read_change(q, request)) {
         put(q, 0);
     }
 }
 
-/* Without a version the present one is replaced, whatever it is. */
-static void on_present(struct queue_wait *wait, int err)
+/* What Update does not say stays: pause and drain have calls of their own. */
+static int apply_policy(struct queue_call *q, const struct queue *present,
+                        struct fault *fault UNUSED)
 {
-    struct queue_call *q = CONTAINER_OF(wait, struct queue_call, wait);
-    const struct queue *present =
-        broker_queue_by_name(q->service->options.broker, q->put.queue.tenant, q->put.queue.name);
-    struct fault fault;
-
-    q->is_out = false;
-    if (err != 0) {
-        fault_set_err(&fault, err, "cannot read the queues from the home database");
-        fault.retry_after_ms = SERVICE_RETRY_MS;
-        fail_call(q, &fault);
-    } else if (present == NULL) {
-        service_queue_fault(&fault, &(struct queue_name){q->put.queue.tenant, q->put.queue.name});
-        fail_call(q, &fault);
-    } else if (q->rpc == NULL) {
-        free_call(q);
-    } else {
-        put(q, present->version);
-    }
+    q->put.queue.is_paused = present->is_paused;
+    q->put.queue.paused_until_ms = present->paused_until_ms;
+    q->put.queue.is_draining = present->is_draining;
+    return 0;
 }
 
 void service_queue_update(struct rpc_call *rpc, struct slice request, void *ctx)
 {
-    struct queue_call *q = new_call(ctx, rpc);
+    struct queue_call *q = queue_call_new(ctx, rpc);
 
     if (q == NULL || !read_change(q, request)) {
         return;
     }
-    if (q->put.queue.version != 0) {
-        put(q, q->put.queue.version);
-        return;
-    }
-    q->is_out = true;
-    q->wait.cb = on_present;
-    queue_sync_refresh(q->service->options.queues, &q->wait);
+    q->name = (struct queue_name){q->put.queue.tenant, q->put.queue.name};
+    q->version = q->put.queue.version;
+    queue_call_change(q, apply_policy);
 }
 
 /* ---- reads, always from home ---- */
@@ -341,7 +346,7 @@ static void on_get(struct store_queue_list *list)
     if (list->result != 0) {
         fault_set_err(&fault, list->result, "cannot read the queues from the home database");
         fault.retry_after_ms = SERVICE_RETRY_MS;
-        fail_call(q, &fault);
+        queue_call_fail(q, &fault);
         return;
     }
     for (size_t i = 0; i < list->row_count; i++) {
@@ -351,12 +356,12 @@ static void on_get(struct store_queue_list *list)
             const struct queue_reply reply = {*queue, NULL, 0};
             struct buf *out = service_scratch(q->service);
 
-            reply_call(q, codec_write_queue_reply(&reply, out));
+            queue_call_reply(q, codec_write_queue_reply(&reply, out));
             return;
         }
     }
     service_queue_fault(&fault, &q->name);
-    fail_call(q, &fault);
+    queue_call_fail(q, &fault);
 }
 
 static void read_home(struct queue_call *q, store_queue_list_cb cb)
@@ -375,19 +380,19 @@ static void read_home(struct queue_call *q, store_queue_list_cb cb)
     }
     fault_set_err(&fault, err, "cannot read the queues from the home database");
     fault.retry_after_ms = SERVICE_RETRY_MS;
-    fail_call(q, &fault);
+    queue_call_fail(q, &fault);
 }
 
 void service_queue_get(struct rpc_call *rpc, struct slice request, void *ctx)
 {
-    struct queue_call *q = new_call(ctx, rpc);
+    struct queue_call *q = queue_call_new(ctx, rpc);
     struct fault fault;
 
     if (q == NULL) {
         return;
     }
     if (codec_read_queue_name(request, &q->arena, &q->name, &fault) != 0) {
-        fail_call(q, &fault);
+        queue_call_fail(q, &fault);
         return;
     }
     read_home(q, on_get);
@@ -433,22 +438,22 @@ static void on_list(struct store_queue_list *list)
     if (list->result != 0) {
         fault_set_err(&fault, list->result, "cannot read the queues from the home database");
         fault.retry_after_ms = SERVICE_RETRY_MS;
-        fail_call(q, &fault);
+        queue_call_fail(q, &fault);
         return;
     }
-    reply_call(q, write_page(q, list, service_scratch(q->service)));
+    queue_call_reply(q, write_page(q, list, service_scratch(q->service)));
 }
 
 void service_queue_list(struct rpc_call *rpc, struct slice request, void *ctx)
 {
-    struct queue_call *q = new_call(ctx, rpc);
+    struct queue_call *q = queue_call_new(ctx, rpc);
     struct fault fault;
 
     if (q == NULL) {
         return;
     }
     if (codec_read_queue_list(request, &q->arena, &q->request, &fault) != 0) {
-        fail_call(q, &fault);
+        queue_call_fail(q, &fault);
         return;
     }
     read_home(q, on_list);

@@ -171,6 +171,7 @@ int codec_read_stats_reply(struct slice bytes, struct arena *arena, struct queue
         .died = stats->died,
         .expired = stats->expired,
         .unknown = stats->unknown,
+        .is_at_least = stats->is_at_least != 0,
         .missing = stats->missing_shards,
         .missing_count = stats->n_missing_shards,
     };
@@ -199,6 +200,7 @@ int codec_write_stats_reply(const struct queue *queue, const struct queue_stats 
     figures.died = stats->died;
     figures.expired = stats->expired;
     figures.unknown = stats->unknown;
+    figures.is_at_least = stats->is_at_least;
     figures.n_missing_shards = stats->missing_count;
     figures.missing_shards = (uint32_t *)(uintptr_t)stats->missing;
     foliot__v1__get_queue_stats_response__init(&message);

@@ -45,6 +45,7 @@ struct queue_stats {
     uint64_t died;
     uint64_t expired;
     uint64_t unknown;
+    bool is_at_least;        /* the first three are lower bounds */
     const uint32_t *missing; /* borrowed */
     size_t missing_count;    /* ≤ SHARD_COUNT_MAX */
 };

@@ -331,6 +331,105 @@ def a_key_that_is_held_by_another_is_not_taken_by_a_redrive(world):
     assert ended(world, id=dead).state == task_pb2.TASK_STATE_DEAD
 
 
+# ---- the life of a queue ----
+
+def ask_queue(world, method, **fields):
+    request = getattr(queue_pb2, f"{method}QueueRequest")(**fields)
+    return getattr(world.queue_stub(), method)(request, timeout=LIMIT_S)
+
+
+def stats_of(world, name):
+    answer = world.queue_stub().GetStats(queue_pb2.GetQueueStatsRequest(name=name),
+                                         timeout=LIMIT_S)
+    assert answer.queue.name == name and not answer.stats.missing_shards, answer
+    return answer.stats
+
+
+def a_paused_queue_waits_until_it_is_resumed(world):
+    world.queue("held", f"receiver://{world.target.address}")
+    answer = ask_queue(world, "Pause", name="held")
+    assert answer.queue.state == queue_pb2.QUEUE_STATE_PAUSED, answer
+    assert not answer.unconfirmed_brokers and not answer.queue.HasField("paused_until"), answer
+    task = world.create("held")
+    harness.until("the reason", lambda: world.stub().Explain(
+        task_pb2.ExplainTaskRequest(id=task.id), timeout=LIMIT_S).reason ==
+        task_pb2.WAIT_REASON_QUEUE_PAUSED)
+    assert not world.target.of(task.id)
+    updated = world.queue_stub().Update(queue_pb2.UpdateQueueRequest(queue=queue_pb2.Queue(
+        name="held", target=f"receiver://{world.target.address}", concurrency_max=7)),
+        timeout=LIMIT_S).queue
+    assert updated.state == queue_pb2.QUEUE_STATE_PAUSED, updated
+    answer = ask_queue(world, "Resume", name="held")
+    assert answer.queue.state == queue_pb2.QUEUE_STATE_ACTIVE, answer
+    assert answer.queue.concurrency_max == 7, answer
+    world.target.wait(lambda: world.target.of(task.id), "the attempt")
+
+
+def a_pause_ends_by_itself(world):
+    answer = ask_queue(world, "Pause", name="held", duration=duration_pb2.Duration(seconds=1))
+    until_ms = answer.queue.paused_until.ToMilliseconds()
+    assert 0 < until_ms - now_ms() <= 1100, answer
+    task = world.create("held")
+    pairs = world.target.wait(lambda: world.target.of(task.id), "the attempt")
+    assert pairs[0][1] >= until_ms - 1, (pairs[0][1], until_ms)
+    assert pairs[0][1] <= until_ms + 2000, (pairs[0][1], until_ms)
+
+
+def a_draining_queue_takes_nothing_and_can_be_deleted_when_it_is_empty(world):
+    world.queue("leaving", f"receiver://{world.target.address}")
+    tasks = [far(world, "leaving") for _ in range(5)]
+    expect(PRECONDITION, "QUEUE_NOT_DRAINING",
+           lambda: ask_queue(world, "Delete", name="leaving"))
+    answer = ask_queue(world, "Drain", name="leaving")
+    assert answer.queue.state == queue_pb2.QUEUE_STATE_DRAINING, answer
+    for _ in range(2):
+        expect(PRECONDITION, "QUEUE_DRAINING", lambda: world.create("leaving"))
+    result = world.stub().BatchCreate(task_pb2.BatchCreateTasksRequest(
+        queue="leaving", items=[task_pb2.CreateTaskRequest()]), timeout=LIMIT_S).results[0]
+    assert (result.error.reason, result.error.field) == ("QUEUE_DRAINING", "items[0].queue"), result
+    expect(PRECONDITION, "QUEUE_NOT_EMPTY", lambda: deleted(world, "leaving"),
+           words="5 tasks and 0 dead letters")
+    world.stub().BatchCancel(task_pb2.BatchCancelTasksRequest(
+        items=[task_pb2.CancelTaskRequest(id=task.id) for task in tasks]), timeout=LIMIT_S)
+    answer = deleted(world, "leaving")
+    assert not answer.unconfirmed_brokers, answer
+    for _ in range(2):
+        expect(NOT_FOUND, "QUEUE_NOT_FOUND", lambda: world.create("leaving"))
+        expect(NOT_FOUND, "QUEUE_NOT_FOUND", lambda: ask_queue(world, "Drain", name="leaving"))
+    world.queue("leaving", f"receiver://{world.target.address}")
+    made = world.create("leaving")
+    world.target.wait(lambda: world.target.of(made.id), "the attempt")
+
+
+def deleted(world, name):
+    """Delete, again as long as a broker has not read the drain."""
+    def try_it():
+        try:
+            return ask_queue(world, "Delete", name=name)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE:
+                raise
+            return None
+    return harness.until("the deletion", try_it)
+
+
+def figures_count_what_is_there(world):
+    world.queue("counted", f"receiver://{world.target.address}")
+    assert stats_of(world, "counted").pending == 0
+    due_ms = now_ms() + FAR_MS
+    for i in range(30):
+        world.create("counted", due_time=timestamp(due_ms + i))
+    kill_some(world, "counted", 2, "counted %d")
+    done = world.create("counted")
+    world.target.wait(lambda: world.target.of(done.id), "the attempt")
+    stats = harness.until("the figures", lambda: (
+        got if (got := stats_of(world, "counted")).done == 1 else None))
+    assert (stats.pending, stats.overdue, stats.dead, stats.died) == (30, 0, 2, 2), stats
+    assert stats.first_due_time.ToMilliseconds() == due_ms and stats.running == 0, stats
+    assert abs(stats.count_time.ToMilliseconds() - now_ms()) < 10000, stats
+    expect(NOT_FOUND, "QUEUE_NOT_FOUND", lambda: stats_of(world, "no-such-queue"))
+
+
 CASES = [
     a_bulk_cancel_answers_every_item_for_itself, a_bulk_cancel_of_one_task_twice_is_one_cancel,
     an_empty_bulk_cancel_is_refused, run_now_runs_a_far_task_at_once,
@@ -341,6 +440,8 @@ CASES = [
     dead_letters_are_listed_and_counted_by_error, a_redrive_runs_dead_letters_again_under_their_ids,
     a_redrive_at_a_rate_spreads_the_due_times, a_purge_forgets_what_it_is_told_to,
     a_key_that_is_held_by_another_is_not_taken_by_a_redrive,
+    a_paused_queue_waits_until_it_is_resumed, a_pause_ends_by_itself,
+    a_draining_queue_takes_nothing_and_can_be_deleted_when_it_is_empty, figures_count_what_is_there,
 ]
 
 

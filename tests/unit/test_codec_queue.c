@@ -445,6 +445,7 @@ Test(codec_queue, figures_come_back)
         .died = 7,
         .expired = 8,
         .unknown = 9,
+        .is_at_least = true,
         .missing = missing,
         .missing_count = 2,
     };
@@ -460,6 +461,7 @@ Test(codec_queue, figures_come_back)
     cr_assert_eq(got.count_ms, 2000);
     cr_assert_eq(got.running, 4);
     cr_assert_eq(got.unknown, 9);
+    cr_assert(got.is_at_least);
     cr_assert(got.missing_count == 2 && got.missing[1] == 300);
     try_fini(&try);
 }
