@@ -110,6 +110,23 @@ def walks_through_tasks(walk):
     assert error.field == "payload" and "65536" in error.message, (error, error.field)
 
 
+def walks_through_keys_of_what_has_ended(walk):
+    """The rows of docs/PROTOCOL.md for a key whose task is done and whose memory has not passed."""
+    for policy, wanted in ((task_pb2.KEY_POLICY_KEEP, "kept"), (task_pb2.KEY_POLICY_REJECT, None),
+                           (task_pb2.KEY_POLICY_REPLACE, "new")):
+        key = f"ended-{policy}"
+        task = walk.make(key=key)
+        peer.eventually(lambda task=task: walk.call(TASK + "Get", id=task.id).task.state ==
+                        task_pb2.TASK_STATE_DONE, 20)
+        fields = {"queue": walk.queue, "key": key, "key_policy": policy, "delay": HOUR}
+        if wanted is None:
+            walk.refused(CODE.ALREADY_EXISTS, "KEY_EXISTS", TASK + "Create", **fields)
+            continue
+        again = walk.call(TASK + "Create", **fields)
+        assert again.created == (again.id != task.id) == (wanted == "new"), again
+        assert again.HasField("due_time") == again.created, again
+
+
 def walks_through_batches(walk):
     items = [task_pb2.CreateTaskRequest(key=f"item-{i}", delay=HOUR) for i in range(100)]
     items[7].key = "k" * 256
@@ -178,8 +195,8 @@ def walks_through_the_cluster(walk):
     assert all(shard.state == cluster_pb2.SHARD_STATE_ACTIVE for shard in topology.shards)
 
 
-WALKS = [walks_through_queues, walks_through_tasks, walks_through_batches, walks_through_runs,
-         walks_through_dead_letters, walks_through_the_life_of_a_queue, walks_through_the_cluster]
+WALKS = [walks_through_queues, walks_through_tasks, walks_through_keys_of_what_has_ended,
+         walks_through_batches, walks_through_runs, walks_through_dead_letters, walks_through_the_life_of_a_queue, walks_through_the_cluster]
 
 
 @case
