@@ -146,8 +146,8 @@ static int print_created(struct run *run)
         json_close(json, '}');
         return print_json(run);
     }
-    answer = (struct answer){reply.id, reply.created ? "created" : "exists already", true,
-                             reply.due_ms, 0};
+    answer = (struct answer){reply.id, reply.created ? "created" : "exists already",
+                             reply.due_ms != WALL_NEVER, reply.due_ms, 0};
     return print_answer(run, &answer, "");
 }
 

@@ -5,6 +5,7 @@
 #include "client/cli/task_view.h"
 
 #include "client/cli/moment.h"
+#include "lib/base/utf8.h"
 #include "lib/io/clock.h"
 #include "lib/model/tags.h"
 
@@ -18,6 +19,9 @@
             {"CREATED", wide}, {"EXPIRES", wide}, {"TAGS", wide}, {"PAYLOAD", wide},       \
             {"ENDED", wide}, {"FORGOTTEN", wide}, {"RESPONSE", wide}, {"ERROR", wide},     \
     }
+
+/* Payloads and responses that are shown as text, with a NUL. */
+#define TEXT_SHOWN_BYTES 121
 
 static const struct output_column LIST_COLUMNS[] = COLUMNS(true);
 static const struct output_column ALL_COLUMNS[] = COLUMNS(false);
@@ -104,20 +108,33 @@ static void write_time(wall_ms time, bool is_known, char *out)
     }
 }
 
-static void write_size(struct slice bytes, char *out, size_t size)
+/* Short text as it is, the rest by its size. */
+static void write_bytes(struct slice bytes, char *out, size_t size)
 {
-    (void)snprintf(out, size, "%zu bytes", bytes.len);
+    bool is_text = bytes.len > 0 && bytes.len < size && utf8_is_valid(bytes);
+
+    for (size_t i = 0; i < bytes.len && is_text; i++) {
+        is_text = bytes.data[i] >= ' ' && bytes.data[i] != 0x7f;
+    }
+    if (is_text) {
+        (void)snprintf(out, size, "%.*s", (int)bytes.len, (const char *)bytes.data);
+    } else {
+        (void)snprintf(out, size, "%zu bytes", bytes.len);
+    }
 }
 
 static void add_cells(struct output *output, const struct task_view *view)
 {
     bool has_ended = task_view_has_ended(view->state);
+    bool has_payload = output->is_record || view->payload.len > 0; // a list may leave it out
     char id[TASK_ID_TEXT_LEN + 1];
     char key[KEY_BYTES_MAX + 1];
     char tags[TAGS_BYTES_MAX + 1];
     char error[ERROR_TEXT_BYTES_MAX + 1];
     char times[6][TIMETEXT_BYTES];
-    char numbers[4][24];
+    char numbers[2][16];
+    char payload[TEXT_SHOWN_BYTES];
+    char response[TEXT_SHOWN_BYTES];
 
     task_id_format(view->id, id);
     (void)snprintf(key, sizeof(key), "%.*s", (int)view->key.len, (const char *)view->key.data);
@@ -132,13 +149,13 @@ static void add_cells(struct output *output, const struct task_view *view)
     write_time(view->forget_ms, has_ended, times[5]);
     (void)snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu32, view->attempt);
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, view->failures);
-    write_size(view->payload, numbers[2], sizeof(numbers[2]));
-    write_size(view->response, numbers[3], sizeof(numbers[3]));
+    write_bytes(view->payload, payload, sizeof(payload));
+    write_bytes(view->response, response, sizeof(response));
     output_row(output,
                (const char *const[]){id, view->queue.name, key, task_view_state_name(view->state),
                                      times[0], times[1], numbers[0], numbers[1], view->queue.tenant,
-                                     times[2], times[3], tags, numbers[2], times[4], times[5],
-                                     has_ended ? numbers[3] : "", error});
+                                     times[2], times[3], tags, has_payload ? payload : "", times[4],
+                                     times[5], has_ended ? response : "", error});
 }
 
 void task_view_add(struct output *output, const struct task_view *view)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A broker played by grpcio for tests of the command: it remembers what it was asked, and answers as
 the test wants it."""
+import os
 import socket
 import time
 from concurrent import futures
 
-import grpc
-from google.protobuf import duration_pb2, timestamp_pb2
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # Handshakes that fail are what tests want.
+import grpc  # noqa: E402
+from google.protobuf import duration_pb2, timestamp_pb2  # noqa: E402
 
-import stubs
+import stubs  # noqa: E402
 
 stubs.generate()
 from foliot.v1 import (cluster_pb2, cluster_pb2_grpc, queue_pb2, queue_pb2_grpc,  # noqa: E402

@@ -66,6 +66,7 @@ def a_task_is_made_shown_changed_and_cancelled(world):
     assert view["state"] == "TASK_STATE_WAITING" and view["key"] == "order-17", view
     assert view["tags"] == {"shop": "7"} and "expireTime" in view, view
     assert world.ask("task", "get", "-q", "life", "-k", "order-17") == view
+    assert re.search("^payload +hello$", world.run("task", "get", made["id"]), re.M)
     again = world.ask("task", "create", "-q", "life", "-k", "order-17")
     assert (again["id"], again["created"]) == (made["id"], False), again
     world.run("task", "create", "-q", "life", "-k", "order-17", "--key-policy", "reject", code=5)
