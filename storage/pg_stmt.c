@@ -287,21 +287,26 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " WHERE ((w.shard, w.seq) IN (SELECT shard, seq FROM taken)) IS NOT TRUE",
          11,
          {I4S, I8S, I4S, I4S, BYTEAS, I8S, I2S, I8S, I8S, I8S, I8S}},
-    [PG_STMT_CLAIM_PUT] = {"claim_put",
-                           "WITH m AS MATERIALIZED (SELECT * FROM unnest($3::bigint[],"
-                           "  $4::bigint[], $5::integer[], $6::smallint[], $7::smallint[],"
-                           "  $8::bigint[]) AS m (seq, deadline_ms, attempt, slot, shard, epoch)),"
-                           " mine AS MATERIALIZED (SELECT s.id, s.epoch FROM foliot_data.shard s"
-                           "  WHERE (s.id, s.epoch) IN (SELECT shard, epoch FROM m)"
-                           "  FOR SHARE OF s)"
-                           " INSERT INTO foliot_data.claim"
-                           " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots, shards)"
-                           " SELECT $1, $2, array_agg(m.seq), array_agg(m.deadline_ms),"
-                           "  array_agg(m.attempt), array_agg(m.slot), array_agg(DISTINCT m.shard)"
-                           " FROM m JOIN mine ON mine.id = m.shard AND mine.epoch = m.epoch"
-                           " HAVING count(*) > 0",
-                           8,
-                           {I8, I8, I8S, I8S, I4S, I2S, I2S, I8S}},
+    [PG_STMT_CLAIM_PUT] =
+        {"claim_put",
+         // $7 is each member's place, from 1, in the shards and epochs of $8 and $9. All of them
+         // are ours nearly always: the arrays are then stored as they came.
+         "WITH mine AS MATERIALIZED (SELECT f.place FROM foliot_data.shard s"
+         "  JOIN unnest($8::smallint[], $9::bigint[]) WITH ORDINALITY AS f (id, epoch, place)"
+         "  ON s.id = f.id AND s.epoch = f.epoch FOR SHARE OF s),"
+         " held AS MATERIALIZED (SELECT count(*) = cardinality($8) AS all FROM mine)"
+         " INSERT INTO foliot_data.claim"
+         " (writer, seq, task_seqs, deadlines_ms, attempts, task_slots, shards)"
+         " SELECT $1, $2, $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[], $8"
+         " FROM held WHERE held.all UNION ALL"
+         " SELECT $1, $2, m.* FROM (SELECT array_agg(m.seq), array_agg(m.deadline_ms),"
+         "  array_agg(m.attempt), array_agg(m.slot), array_agg(DISTINCT ($8)[m.place])"
+         "  FROM unnest($3, $4, $5, $6, $7::smallint[])"
+         "   AS m (seq, deadline_ms, attempt, slot, place)"
+         "  WHERE (SELECT NOT held.all FROM held) AND m.place IN (SELECT place FROM mine)"
+         "  HAVING count(*) > 0) m",
+         9,
+         {I8, I8, I8S, I8S, I4S, I2S, I2S, I2S, I8S}},
     [PG_STMT_CLAIM_DROP] =
         {"claim_drop",
          "DELETE FROM foliot_data.claim WHERE ctid = ANY (ARRAY(SELECT c.ctid"

@@ -22,9 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Members of one claim row: fills a page, no more. source: docs/adr/0010 */
-#define CLAIM_MEMBER_COUNT_MAX 256
-
 /* Row answers of claims and the like are small; an insert may carry the whole batch. */
 #define ARRAY_BYTES_MAX ((size_t)BATCH_BYTES_MAX + (size_t)BATCH_OP_COUNT_MAX * 16 + 64)
 
@@ -200,6 +197,7 @@ enum {
     CLAIM_DEADLINES,
     CLAIM_ATTEMPTS,
     CLAIM_SLOTS,
+    CLAIM_PLACES, /* of the member's fence in the two that follow, from 1 */
     CLAIM_SHARDS,
     CLAIM_EPOCHS,
     CLAIM_COLUMN_COUNT
@@ -208,11 +206,27 @@ enum {
 static void claim_row_start(struct pg_writer *writer)
 {
     static const uint32_t elements[CLAIM_COLUMN_COUNT] = {PG_TYPE_INT8, PG_TYPE_INT8, PG_TYPE_INT4,
-                                                          PG_TYPE_INT2, PG_TYPE_INT2, PG_TYPE_INT8};
+                                                          PG_TYPE_INT2, PG_TYPE_INT2, PG_TYPE_INT2,
+                                                          PG_TYPE_INT8};
 
     for (int i = 0; i < CLAIM_COLUMN_COUNT; i++) {
         pg_array_start(&writer->arrays[i], elements[i]);
     }
+    memset(writer->claim_place, 0, sizeof(writer->claim_place));
+}
+
+/* Place of a member's fence; a shard with two epochs in one row has more than one. */
+static uint16_t claim_row_fence(struct pg_writer *writer, const struct store_op *op)
+{
+    uint16_t *place = &writer->claim_place[op->shard];
+
+    if (*place == 0 || writer->claim_epochs[*place - 1] != op->epoch) {
+        pg_array_add_int(&writer->arrays[CLAIM_SHARDS], op->shard);
+        pg_array_add_int(&writer->arrays[CLAIM_EPOCHS], op->epoch);
+        *place = (uint16_t)writer->arrays[CLAIM_SHARDS].count;
+        writer->claim_epochs[*place - 1] = op->epoch;
+    }
+    return *place;
 }
 
 static void claim_row_add(struct pg_writer *writer, const struct store_op *op)
@@ -221,8 +235,7 @@ static void claim_row_add(struct pg_writer *writer, const struct store_op *op)
     pg_array_add_int(&writer->arrays[CLAIM_DEADLINES], op->deadline_ms);
     pg_array_add_int(&writer->arrays[CLAIM_ATTEMPTS], op->attempt);
     pg_array_add_int(&writer->arrays[CLAIM_SLOTS], op->task.id.slot);
-    pg_array_add_int(&writer->arrays[CLAIM_SHARDS], op->shard);
-    pg_array_add_int(&writer->arrays[CLAIM_EPOCHS], op->epoch);
+    pg_array_add_int(&writer->arrays[CLAIM_PLACES], claim_row_fence(writer, op));
 }
 
 static void claim_row_send(struct pg_writer *writer)
@@ -251,7 +264,7 @@ static void send_claims(struct pg_writer *writer)
             continue;
         }
         claim_row_add(writer, op);
-        if (writer->arrays[CLAIM_SEQS].count == CLAIM_MEMBER_COUNT_MAX) {
+        if (writer->arrays[CLAIM_SEQS].count == PG_CLAIM_MEMBER_COUNT_MAX) {
             claim_row_send(writer);
         }
     }

@@ -14,6 +14,9 @@
 
 #define PG_WRITE_WAITING_MAX 64
 
+/* Members of one claim row: fills a page, no more. source: docs/adr/0010 */
+#define PG_CLAIM_MEMBER_COUNT_MAX 256
+
 /* Rows of a kind past their time that one transaction deletes; as long as it finds so many, later
  * batches go on with it, at least so far apart: up to 20 000 a second. */
 #define PG_TIDY_ROW_COUNT 2000
@@ -102,6 +105,8 @@ struct pg_writer {
     struct pg_write_range range;                 /* out */
     struct pg_array arrays[PG_COLUMN_COUNT_MAX]; /* values of the statement being queued */
     struct pg_params params;
+    uint16_t claim_place[SHARD_COUNT_MAX]; /* in the fences of the claim row being filled, from 1 */
+    int64_t claim_epochs[PG_CLAIM_MEMBER_COUNT_MAX]; /* of those fences */
 };
 
 /* Start. errors: those of pg_conn_open. */

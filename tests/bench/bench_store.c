@@ -571,6 +571,13 @@ static void print_row(const char *name, const struct figures *f, const struct fi
     (void)fflush(stdout);
 }
 
+static const struct store_load loads[] = {
+    {.name = "the store itself, 10 tables per commit", .tables_per_commit = 10},
+    {.name = "  tags and expiry", .tables_per_commit = 10, .has_tags = true},
+    {.name = "  results are kept", .tables_per_commit = 10, .keeps_result = true},
+    {.name = "the store itself, 125 tables per commit", .tables_per_commit = 125},
+};
+
 static void print_variants(struct bench *bench, const struct fixture *fixture, const char *only)
 {
     struct figures base = {0};
@@ -589,10 +596,10 @@ static void print_variants(struct bench *bench, const struct fixture *fixture, c
         print_row(variants[i].name, &figures, &base);
     }
     sql(bench->link, "DROP SCHEMA b CASCADE");
-    figures = bench_store_itself(fixture, 10, bench->seconds);
-    print_row("the store itself, 10 tables per commit", &figures, &base);
-    figures = bench_store_itself(fixture, 125, bench->seconds);
-    print_row("the store itself, 125 tables per commit", &figures, &base);
+    for (size_t i = 0; i < ARRAY_COUNT(loads); i++) {
+        figures = bench_store_itself(fixture, &loads[i], bench->seconds);
+        print_row(loads[i].name, &figures, &base);
+    }
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@
 #include "tests/lib/fixture.h"
 
 #include <libpq-fe.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TASK_COUNT  500 /* K: tasks of one transaction */
@@ -31,8 +32,16 @@ void figures_end(struct figures *figures, int backend, PGconn *link);
 /* Seconds since figures_begin. */
 double figures_elapsed_s(const struct figures *figures);
 
-/* One row: the store itself, `tables_per_commit` tables in each batch. */
-struct figures bench_store_itself(const struct fixture *fixture, int tables_per_commit,
+/* What the store itself is to do. */
+struct store_load {
+    const char *name;
+    int tables_per_commit;
+    bool has_tags;     /* with tags and an expiry */
+    bool keeps_result; /* the delete leaves a result behind */
+};
+
+/* One row: the store itself. */
+struct figures bench_store_itself(const struct fixture *fixture, const struct store_load *load,
                                   double seconds);
 
 #endif

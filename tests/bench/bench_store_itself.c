@@ -88,7 +88,7 @@ void figures_end(struct figures *figures, int backend, PGconn *link)
 /* --- the store -------------------------------------------------------------------------------- */
 
 struct store_bench {
-    int tables;
+    const struct store_load *load;
     int64_t epoch; /* one more for each measurement, so that ids never meet */
     struct loop *loop;
     struct store *store;
@@ -123,7 +123,7 @@ static size_t fill_ops(const struct store_bench *bench, int64_t batch, bool with
 {
     static const uint8_t payload[PAYLOAD_LEN] = "payload";
     struct store_op *ops = bench->ops;
-    int tables = bench->tables;
+    int tables = bench->load->tables_per_commit;
     size_t n = 0;
 
     for (int64_t i = 0; i < TASK_COUNT; i++) {
@@ -138,7 +138,9 @@ static size_t fill_ops(const struct store_bench *bench, int64_t batch, bool with
                             .slot = (uint16_t)shard},
                      .queue = 1,
                      .due_ms = (batch * 7919 + i * 104729) % 3600000,
-                     .payload = {payload, PAYLOAD_LEN}},
+                     .payload = {payload, PAYLOAD_LEN},
+                     .tags = slice_of(bench->load->has_tags ? "colour=red\nsize=9\n" : ""),
+                     .expire_ms = bench->load->has_tags ? DUE_WALL_MS_MAX : 0},
         };
         if (!with_old) {
             continue;
@@ -150,6 +152,11 @@ static size_t fill_ops(const struct store_bench *bench, int64_t batch, bool with
         ops[n++] = (struct store_op){
             .kind = STORE_DELETE,
             .is_keyless = true,
+            .attempt = 1,
+            .now_ms = 1,
+            .keep_until_ms = bench->load->keeps_result ? DUE_WALL_MS_MAX : 0,
+            .end = TASK_END_DONE,
+            .response = slice_of("answer"),
             .shard = old,
             .epoch = bench->epoch,
             .task = {.id = {.seq = task_seq(bench->epoch, (batch - 200) * TASK_COUNT + i + 1),
@@ -226,12 +233,12 @@ static int writer_backend(PGconn *link)
     return pid;
 }
 
-struct figures bench_store_itself(const struct fixture *fixture, int tables_per_commit,
+struct figures bench_store_itself(const struct fixture *fixture, const struct store_load *load,
                                   double seconds)
 {
     static int64_t epoch;
     struct store_bench bench = {.ops = mem_new(3 * (size_t)TASK_COUNT, sizeof(struct store_op)),
-                                .tables = tables_per_commit,
+                                .load = load,
                                 .epoch = ++epoch};
     struct figures figures = {0};
     PGconn *link = PQconnectdb(fixture->pg_admin);
