@@ -178,6 +178,7 @@ static void stats_json(struct json *json, const struct queue *queue,
     json_int64(json, "died", (int64_t)stats->died);
     json_int64(json, "expired", (int64_t)stats->expired);
     json_int64(json, "unknown", (int64_t)stats->unknown);
+    json_bool(json, "isAtLeast", stats->is_at_least);
     json_open(json, "missingShards", '[');
     for (size_t i = 0; i < stats->missing_count; i++) {
         json_int(json, NULL, stats->missing[i]);
@@ -206,6 +207,9 @@ static void stats_row(struct output *output, const struct queue *queue,
                (const char *const[]){queue->name, queue_view_state(queue), texts[0], texts[1],
                                      texts[2], texts[3], times[0], times[1], texts[4], texts[5],
                                      texts[6], texts[7], texts[8], times[2]});
+    if (stats->is_at_least) {
+        output_note(output, "there are more than were counted");
+    }
     if (stats->missing_count > 0) {
         output_note(output, "%zu shards did not answer: what is theirs is missing",
                     stats->missing_count);

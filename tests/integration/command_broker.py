@@ -241,7 +241,7 @@ class Queues(queue_pb2_grpc.QueueServiceServicer):
         self.broker.note("GetStats", request, context)
         return queue_pb2.GetQueueStatsResponse(queue=queue_of(request.name), stats=queue_pb2.QueueStats(
             pending=7, overdue=1, dead=3, first_due_time=timestamp(DUE_MS),
-            count_time=timestamp(DUE_MS), running=2, done=100, missing_shards=[4, 9]))
+            count_time=timestamp(DUE_MS), running=2, done=100, missing_shards=[4, 9], is_at_least=True))
 
     def ListDead(self, request, context):
         self.broker.note("ListDead", request, context)

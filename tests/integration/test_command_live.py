@@ -131,6 +131,32 @@ def a_waiting_task_is_explained(world):
     assert why["reason"] == "WAIT_REASON_DUE_TIME" and why["task"]["id"] == task, why
 
 
+def a_task_of_a_paused_queue_is_explained(world):
+    world.queue("paused")
+    world.run("queue", "pause", "paused", "--for", "1h")
+    now = world.create("paused")
+    why = world.ask("task", "explain", now)
+    assert why["reason"] == "WAIT_REASON_QUEUE_PAUSED" and why["text"], why
+
+
+def a_queue_lives_and_dies(world):
+    world.queue("short")
+    task = world.create("short", "--at", "1h")
+    shown = world.ask("queue", "pause", "short", "--until", "tomorrow 09:00")["queue"]
+    assert shown["state"] == "QUEUE_STATE_PAUSED" and shown["pausedUntil"].endswith("09:00:00.000Z")
+    assert world.ask("queue", "resume", "short")["queue"]["state"] == "QUEUE_STATE_ACTIVE"
+    assert world.ask("queue", "drain", "short")["queue"]["state"] == "QUEUE_STATE_DRAINING"
+    world.run("task", "create", "-q", "short", code=5)
+    assert "QUEUE_DRAINING" in world.err, world.err
+    world.run("queue", "delete", "short", code=5)
+    world.run("task", "cancel", task)
+    stats = world.ask("queue", "stats", "short")["stats"]
+    assert (stats["pending"], stats["dead"]) == ("0", "0"), stats
+    assert "deleted" in world.run("queue", "delete", "short")
+    world.run("queue", "get", "short", code=3)
+    assert "short" not in world.run("queue", "list", "-o", "name").split()
+
+
 def dead_letters_are_looked_at_and_given_another_chance(world):
     ids = world.dead("lost", 5)
     letters = world.ask("dead", "list", "-q", "lost")["dead"]
@@ -156,6 +182,16 @@ def dead_letters_are_purged(world):
     assert world.ask("dead", "purge", "-q", "dust", "--error", "no such text", "--yes")["matched"] == "0"
     assert world.ask("dead", "purge", "-q", "dust", "--yes")["purged"] == "2"
     world.run("task", "get", ids[0], code=3)
+
+
+def figures_count_what_there_is(world):
+    world.dead("counted", 2)
+    world.run("queue", "update", "counted", "--failures-max", "9")
+    for hours in (2, 1, 3):
+        world.create("counted", "--at", f"{hours}h")
+    stats = world.ask("queue", "stats", "counted")["stats"]
+    assert (stats["pending"], stats["overdue"], stats["dead"]) == ("3", "0", "2"), stats
+    assert int(stats["died"]) == 2 and stats["missingShards"] == [], stats
 
 
 def the_cluster_is_shown(world):
