@@ -154,6 +154,7 @@ static void try_topology(struct slice bytes, struct arena *arena)
     struct shard_owner_view shard;
     struct fault fault;
 
+    (void)!codec_read_topology_request(bytes, arena, &fault);
     if (codec_read_topology(bytes, arena, &topology, &fault) != 0) {
         return;
     }
