@@ -485,105 +485,113 @@ static bool has_no_room(const struct door *door)
            prng_chance(&store->prng, store->sim->options.no_room_permille);
 }
 
+/* The answer comes to us first. member: of step.cb. */
+#define DIVERT(step, request, member, handler) \
+    do {                                       \
+        (step)->owner = (request)->owner;      \
+        (step)->cb.member = (request)->cb;     \
+        (request)->owner = (step);             \
+        (request)->cb = (handler);             \
+    } while (0)
+
 static int submit_write(struct door *door, struct store_batch *batch)
 {
-    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->write(door->inner, batch);
-    struct step *step;
+    int err = door->inner->write(door->inner, batch);
 
-    if (err != 0) {
-        return err;
+    if (err == 0) {
+        struct step *step = step_new(door, STORE_MEM_WRITE, batch, batch->database);
+
+        step->fate = door->fate;
+        door->fate = SIM_FATE_NONE;
+        DIVERT(step, batch, batch, on_batch);
     }
-    step = step_new(door, STORE_MEM_WRITE, batch, batch->database);
-    step->owner = batch->owner;
-    step->cb.batch = batch->cb;
-    step->fate = door->fate;
-    door->fate = SIM_FATE_NONE;
-    batch->owner = step;
-    batch->cb = on_batch;
-    return 0;
-}
-
-static int door_write(struct store *store, struct store_batch *batch)
-{
-    struct door *door = door_of(store);
-    bool was_in_core = sim_enter_world(door->node->sim);
-    int err = submit_write(door, batch);
-
-    sim_leave_world(door->node->sim, was_in_core);
     return err;
 }
 
 static int submit_read(struct door *door, struct store_read *read)
 {
-    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->read(door->inner, read);
-    struct step *step;
+    int err = door->inner->read(door->inner, read);
 
-    if (err != 0) {
-        return err;
+    if (err == 0) {
+        struct step *step = step_new(door, STORE_MEM_READ, read, read->database);
+
+        DIVERT(step, read, read, on_read);
     }
-    step = step_new(door, STORE_MEM_READ, read, read->database);
-    step->owner = read->owner;
-    step->cb.read = read->cb;
-    read->owner = step;
-    read->cb = on_read;
-    return 0;
-}
-
-static int door_read(struct store *store, struct store_read *read)
-{
-    struct door *door = door_of(store);
-    bool was_in_core = sim_enter_world(door->node->sim);
-    int err = submit_read(door, read);
-
-    sim_leave_world(door->node->sim, was_in_core);
     return err;
 }
 
 static int submit_bump(struct door *door, struct store_bump *bump)
 {
-    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->bump(door->inner, bump);
-    struct step *step;
+    int err = door->inner->bump(door->inner, bump);
 
-    if (err != 0) {
-        return err;
+    if (err == 0) {
+        struct step *step = step_new(door, STORE_MEM_BUMP, bump, bump->database);
+
+        DIVERT(step, bump, bump, on_bump);
     }
-    step = step_new(door, STORE_MEM_BUMP, bump, bump->database);
-    step->owner = bump->owner;
-    step->cb.bump = bump->cb;
-    bump->owner = step;
-    bump->cb = on_bump;
-    return 0;
-}
-
-static int door_bump(struct store *store, struct store_bump *bump)
-{
-    struct door *door = door_of(store);
-    bool was_in_core = sim_enter_world(door->node->sim);
-    int err = submit_bump(door, bump);
-
-    sim_leave_world(door->node->sim, was_in_core);
     return err;
 }
 
 static int submit_queue_list(struct door *door, struct store_queue_list *list)
 {
-    int err = has_no_room(door) ? ERR_UNAVAILABLE : door->inner->queue_list(door->inner, list);
+    int err = door->inner->queue_list(door->inner, list);
 
-    if (err != 0) {
-        return err;
+    if (err == 0) {
+        (void)step_new(door, STORE_MEM_QUEUE_LIST, list, 0);
     }
-    (void)step_new(door, STORE_MEM_QUEUE_LIST, list, 0);
-    return 0;
+    return err;
+}
+
+static int submit(struct door *door, enum store_mem_kind kind, void *request)
+{
+    if (has_no_room(door)) {
+        return ERR_UNAVAILABLE;
+    }
+    switch (kind) {
+    case STORE_MEM_WRITE:
+        return submit_write(door, request);
+    case STORE_MEM_READ:
+        return submit_read(door, request);
+    case STORE_MEM_BUMP:
+        return submit_bump(door, request);
+    case STORE_MEM_QUEUE_LIST:
+        return submit_queue_list(door, request);
+    case STORE_MEM_QUEUE_PUT:
+    case STORE_MEM_QUEUE_DROP:
+    case STORE_MEM_CLOSE:
+        break;
+    }
+    UNREACHABLE(); // The core asks for nothing else.
+}
+
+static int pass(struct store *store, enum store_mem_kind kind, void *request)
+{
+    struct door *door = door_of(store);
+    bool was_in_core = sim_enter_world(door->node->sim);
+    int err = submit(door, kind, request);
+
+    sim_leave_world(door->node->sim, was_in_core);
+    return err;
+}
+
+static int door_write(struct store *store, struct store_batch *batch)
+{
+    return pass(store, STORE_MEM_WRITE, batch);
+}
+
+static int door_read(struct store *store, struct store_read *read)
+{
+    return pass(store, STORE_MEM_READ, read);
+}
+
+static int door_bump(struct store *store, struct store_bump *bump)
+{
+    return pass(store, STORE_MEM_BUMP, bump);
 }
 
 static int door_queue_list(struct store *store, struct store_queue_list *list)
 {
-    struct door *door = door_of(store);
-    bool was_in_core = sim_enter_world(door->node->sim);
-    int err = submit_queue_list(door, list);
-
-    sim_leave_world(door->node->sim, was_in_core);
-    return err;
+    return pass(store, STORE_MEM_QUEUE_LIST, list);
 }
 
 struct store *sim_store_open(struct sim_store *store, struct sim_node *node)
