@@ -350,6 +350,31 @@ def clients_that_go_away_leave_nothing_behind():
 # ---- starting and ending ----
 
 @case
+def either_broker_takes_any_call():
+    """Half of the shards are the other broker's: calls in JSON are passed on as any other."""
+    World.cluster.broker_options = []
+    other = World.cluster.start_broker("other")
+    World.cluster.wait_ready()
+    harness.until("it to own shards", lambda: other.metric("foliot_shards_owned") > 0)
+    for number in range(32):
+        key = f"either-{number}"
+        status, _, made = post(CREATE, {"queue": "json", "delay": "3600s", "key": key})
+        assert status == 200, made
+        status, _, view = post("/foliot.v1.TaskService/Get", {"queue": "json", "key": key},
+                               broker=other)
+        assert status == 200 and view["task"]["id"] == made["id"], view
+        _, answer = refused(409, "already_exists", CREATE, {
+            "queue": "json", "key": key, "keyPolicy": "KEY_POLICY_REJECT"}, broker=other)
+        assert detail(answer, "ErrorInfo").reason == "KEY_EXISTS"
+    harness.until("calls that were passed on",
+                  lambda: other.metric("foliot_calls_forwarded_total") > 10, 10)
+    assert other.stop(40) == 0
+    del World.cluster.brokers["other"]
+    World.cluster.wait_ready()
+
+
+
+@case
 def a_broker_ends_while_calls_wait():
     World.cluster.broker_options = ["--drain-timeout", "500ms"]
     broker = World.cluster.start_broker("ends")
