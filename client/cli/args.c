@@ -139,7 +139,8 @@ static int add_item(struct args *args, const struct cli_option *option, const ch
     const char *name = args_is_alias(option) ? option->help + 1 : option->name;
 
     if (args_add(args, name, value) != 0) {
-        (void)snprintf(errmsg, errmsg_size, "more than %d options", ARGS_ITEM_COUNT_MAX);
+        (void)snprintf(errmsg, errmsg_size, "more than %d options (ARGS_ITEM_COUNT_MAX)",
+                       ARGS_ITEM_COUNT_MAX);
         return ERR_INVALID;
     }
     return 0;
@@ -259,7 +260,8 @@ int args_parse(const struct args_tables *tables, int argc, char **argv, struct a
         } else if (!is_ended && word[0] == '-' && word[1] != '\0') {
             err = parse_option(&parse);
         } else if (out->operand_count == ARGS_OPERAND_COUNT_MAX) {
-            (void)snprintf(errmsg, errmsg_size, "more than %d operands", ARGS_OPERAND_COUNT_MAX);
+            (void)snprintf(errmsg, errmsg_size, "more than %d operands (ARGS_OPERAND_COUNT_MAX)",
+                           ARGS_OPERAND_COUNT_MAX);
             err = ERR_INVALID;
         } else {
             out->operands[out->operand_count++] = word;

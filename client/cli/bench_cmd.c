@@ -32,7 +32,8 @@ static int read_times(const struct args *args, struct load_options *out)
         out->delay_max_ms = out->delay_min_ms;
     }
     if (out->delay_max_ms < out->delay_min_ms || out->delay_max_ms > DELAY_MS_MAX) {
-        return cli_usage("--delay-max must be at least --delay-min and at most a hundred years");
+        return cli_usage("--delay-max must be at least --delay-min and at most a hundred years "
+                         "(DELAY_MS_MAX)");
     }
     if (args_has(args, "at")) {
         out->at.kind = WHEN_DUE; // one moment for all, however long the making takes

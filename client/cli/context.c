@@ -423,7 +423,7 @@ static int add_settings(const struct args_tables *tables, struct args *args,
             continue;
         }
         if (args_add(args, name, value) != 0) {
-            return cli_usage("more than %d options", ARGS_ITEM_COUNT_MAX);
+            return cli_usage("more than %d options (ARGS_ITEM_COUNT_MAX)", ARGS_ITEM_COUNT_MAX);
         }
     }
     return CLI_OK;

@@ -151,11 +151,10 @@ int options_when(const struct args *args, struct when *out)
     return args_span(args, "delay", &out->delay_ms) == 0 ? CLI_OK : CLI_USAGE;
 }
 
-int options_copy(const char *what, const char *text, char *out, size_t size)
+int options_copy(const char *what, const char *text, const char *limit, char *out, size_t size)
 {
     if (strlen(text) >= size) {
-        return cli_usage("%s has more than %zu bytes (NAME_BYTES_MAX, TARGET_BYTES_MAX)", what,
-                         size - 1);
+        return cli_usage("%s has more than %zu bytes (%s)", what, size - 1, limit);
     }
     (void)snprintf(out, size, "%s", text);
     return CLI_OK;
@@ -168,9 +167,9 @@ int options_queue_operand(const struct args *args, struct queue *out)
     if (args->operand_count != 1) {
         return cli_usage("name the queue; foliot queue list shows those there are");
     }
-    code = options_copy("--namespace", args_text(args, "namespace", NAMESPACE_DEFAULT), out->tenant,
-                        sizeof(out->tenant));
+    code = options_copy("--namespace", args_text(args, "namespace", NAMESPACE_DEFAULT),
+                        "NAME_BYTES_MAX", out->tenant, sizeof(out->tenant));
     return code != CLI_OK ? code
-                          : options_copy("the name of the queue", args->operands[0], out->name,
-                                         sizeof(out->name));
+                          : options_copy("the name of the queue", args->operands[0],
+                                         "NAME_BYTES_MAX", out->name, sizeof(out->name));
 }

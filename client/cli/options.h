@@ -75,7 +75,8 @@ MUST_USE int options_when(const struct args *args, struct when *out);
 /* Names of a queue: one operand, and --namespace. shape: as the arrays of struct queue. */
 MUST_USE int options_queue_operand(const struct args *args, struct queue *out);
 
-/* Copy a text. errors: CLI_USAGE after saying that `what` is too long. */
-MUST_USE int options_copy(const char *what, const char *text, char *out, size_t size);
+/* Copy a text. errors: CLI_USAGE after saying that `what` is too long, and the limit's name. */
+MUST_USE int options_copy(const char *what, const char *text, const char *limit, char *out,
+                          size_t size);
 
 #endif

@@ -97,7 +97,8 @@ static int choose_column(struct output *output, const char *text, size_t len)
             continue;
         }
         if (output->shown_count == TABLE_COLUMN_COUNT_MAX) {
-            return cli_usage("--columns: more than %d", TABLE_COLUMN_COUNT_MAX);
+            return cli_usage("--columns: more than %d (TABLE_COLUMN_COUNT_MAX)",
+                             TABLE_COLUMN_COUNT_MAX);
         }
         output->shown[output->shown_count++] = i;
         return CLI_OK;

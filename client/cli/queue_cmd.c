@@ -63,7 +63,8 @@ static int read_policy(const struct args *args, struct queue *queue)
         queue->at_most_once = strcmp(delivery, "at-most-once") == 0;
     }
     if (target != NULL) {
-        code = options_copy("--target", target, queue->target, sizeof(queue->target));
+        code = options_copy("--target", target, "TARGET_BYTES_MAX", queue->target,
+                            sizeof(queue->target));
     }
     for (size_t i = 0; i < ARRAY_COUNT(spans) && code == CLI_OK; i++) {
         code = args_span(args, spans[i].name, spans[i].value) == 0 ? CLI_OK : CLI_USAGE;

@@ -21,10 +21,11 @@ static int add_servers(struct servers *servers, const char *text)
 
         if (len > 0) {
             if (servers->count == SERVER_COUNT_MAX) {
-                return cli_usage("more than %d addresses", SERVER_COUNT_MAX);
+                return cli_usage("more than %d addresses (SERVER_COUNT_MAX)", SERVER_COUNT_MAX);
             }
             if (len >= SERVER_NAME_BYTES) {
-                return cli_usage("address \"%.60s…\" is too long", text);
+                return cli_usage("address \"%.60s…\" has more than %d bytes (SERVER_NAME_BYTES)",
+                                 text, SERVER_NAME_BYTES - 1);
             }
             (void)snprintf(servers->names[servers->count++], SERVER_NAME_BYTES, "%.*s", (int)len,
                            text);
@@ -114,7 +115,9 @@ int session_open(struct session *session, const struct args *args)
     if (args_span(args, "timeout", &session->timeout_ms) != 0) {
         return CLI_USAGE;
     }
-    session->timeout_ms = time_clamp(session->timeout_ms, 1, SESSION_TIMEOUT_MS_MAX);
+    if (session->timeout_ms < 1 || session->timeout_ms > SESSION_TIMEOUT_MS_MAX) {
+        return cli_usage("--timeout must be 1ms to 1d (SESSION_TIMEOUT_MS_MAX)");
+    }
     code = servers_read(&session->servers, args);
     return code == CLI_OK ? open_client(session, args) : code;
 }
