@@ -420,6 +420,25 @@ static void schema_of_another_build_is_refused(void)
     end_case();
 }
 
+static void databases_that_do_not_belong_together_are_refused(void)
+{
+    char other[PATH_LEN];
+    const char *names[2] = {path, other};
+    const struct store_sqlite_options options = {
+        .paths = names, .database_count = 2, .cluster_id = "id-3", .shard_count = SHARD_COUNT};
+    struct store_sqlite *both;
+
+    begin_case();
+    path_of("other.db", other);
+    open_store(path);
+    close_store();
+    MUST_ERR(store_sqlite_open(&options, &both, errmsg), ERR_CONFLICT);
+    MUST(strstr(errmsg, "different clusters, id-1 and id-3") != NULL);
+    sql(path, "DELETE FROM cluster");
+    must_refuse(path, ERR_CONFLICT, "does not say whose it is");
+    end_case();
+}
+
 static void half_made_database_is_completed(void)
 {
     begin_case();
@@ -448,6 +467,7 @@ int main(int argc, char **argv)
         MUST_CASE(file_that_may_not_be_written_is_refused),
         MUST_CASE(disk_that_is_full_or_read_only_at_the_start_is_one_line),
         MUST_CASE(schema_of_another_build_is_refused),
+        MUST_CASE(databases_that_do_not_belong_together_are_refused),
         MUST_CASE(half_made_database_is_completed),
     };
 

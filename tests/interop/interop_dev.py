@@ -120,6 +120,23 @@ def a_kept_file_is_named_in_the_banner(folder):
     assert os.listdir(folder) == ["kept.db"], os.listdir(folder)  # No log is left behind.
 
 
+def a_default_queue_of_another_port_is_named_in_the_banner(folder):
+    options = ("--db-file", f"{folder}/e.db")
+    with devmode.Dev(*options) as dev:
+        queues = Client(dev).queues
+        queue = queues.Get(queue_pb2.GetQueueRequest(name="default")).queue
+        assert queue.target == f"receiver://{dev.address}", queue
+        queue.target = "receiver://127.0.0.1:1"
+        queues.Update(queue_pb2.UpdateQueueRequest(queue=queue))
+        assert dev.stop()[0] == 0
+    with devmode.Dev(*options, output="table") as dev:
+        lines = [dev.first]
+        while "queue " not in lines[-1]:
+            lines.append(dev.line())
+        assert "sends to another address, see \"foliot queue get default\"" in lines[-1], lines[-1]
+        assert dev.stop()[0] == 0
+
+
 # ---- the product ----
 
 def a_stock_client_creates_updates_and_cancels(folder):
@@ -237,6 +254,9 @@ def files_that_cannot_be_used_are_one_clear_line(folder):
     with open(f"{folder}/text", "w", encoding="utf-8") as file:
         file.write("no database\n" * 1000)
     must_refuse(5, ["is no SQLite database"], "--db-file", f"{folder}/text", *ports)
+    change(path, f"UPDATE shard SET epoch = {(2 ** 24 - 1) * 256} WHERE id = 3")
+    must_refuse(5, [path, "used up its 16777215 generations", "name another file"], "--db-file",
+                path, *ports)
     change(path, "INSERT INTO migration VALUES (99, x'')")
     must_refuse(5, ["schema step 99", "newer program"], "--db-file", path, *ports)
     os.chmod(folder, 0o755)
@@ -246,7 +266,8 @@ def files_that_cannot_be_used_are_one_clear_line(folder):
 
 
 CASES = [is_ready_in_under_a_second, the_command_of_the_banner_fires_a_task,
-         a_kept_file_is_named_in_the_banner, a_stock_client_creates_updates_and_cancels,
+         a_kept_file_is_named_in_the_banner,
+         a_default_queue_of_another_port_is_named_in_the_banner, a_stock_client_creates_updates_and_cancels,
          a_restart_keeps_tasks_queues_and_keys, its_metrics_say_that_it_is_ready,
          a_port_that_is_taken_is_one_clear_line, options_that_are_wrong_are_one_clear_line,
          files_that_cannot_be_used_are_one_clear_line]
