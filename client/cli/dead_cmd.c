@@ -64,9 +64,9 @@ static int read_mark(const char *token, struct page_mark *out)
     return CLI_OK;
 }
 
-/* One page; cb may be NULL. */
+/* One page; cb may be NULL. shape: next_token as walk_dead. */
 static int walk_page(struct run *run, struct dead_request *request, dead_cb cb, uint64_t *count,
-                     bool *is_last)
+                     char *next_token)
 {
     struct list_reply reply;
     struct task_view view;
@@ -87,27 +87,27 @@ static int walk_page(struct run *run, struct dead_request *request, dead_cb cb, 
         code = cb(run, &view);
     }
     *count += reply.count;
-    *is_last = reply.next_token[0] == '\0';
+    (void)snprintf(next_token, PAGE_TOKEN_BYTES_MAX + 1, "%s", reply.next_token);
     if (code == CLI_OK) {
         code = output_page(&run->output);
     }
-    return code == CLI_OK ? read_mark(reply.next_token, &request->mark) : code;
+    return code == CLI_OK ? read_mark(next_token, &request->mark) : code;
 }
 
-/* All pages, up to count_max (0: all). *is_last says whether there is nothing behind. */
+/* All pages, up to count_max (0: all). shape: next_token is "" if there is nothing behind; it has
+ * PAGE_TOKEN_BYTES_MAX + 1 bytes. */
 static int walk_dead(struct run *run, struct dead_request *request, uint64_t count_max, dead_cb cb,
-                     uint64_t *count, bool *is_last)
+                     uint64_t *count, char *next_token)
 {
     int code = CLI_OK;
 
     *count = 0;
-    *is_last = false;
-    while (code == CLI_OK && !*is_last && (count_max == 0 || *count < count_max)) {
+    do {
         uint64_t left = count_max == 0 ? LIST_PAGE_COUNT_MAX : count_max - *count;
 
         request->count_max = (uint32_t)(left < LIST_PAGE_COUNT_MAX ? left : LIST_PAGE_COUNT_MAX);
-        code = walk_page(run, request, cb, count, is_last);
-    }
+        code = walk_page(run, request, cb, count, next_token);
+    } while (code == CLI_OK && next_token[0] != '\0' && (count_max == 0 || *count < count_max));
     return code;
 }
 
@@ -167,13 +167,29 @@ static int list_one(struct run *run, const struct task_view *view)
     return CLI_OK;
 }
 
+static int print_list(struct run *run, const char *next_token)
+{
+    struct json *tail = output_json_tail(&run->output);
+    int code;
+
+    if (tail != NULL) {
+        json_text(tail, "nextPageToken", next_token);
+    }
+    code = output_end(&run->output);
+    if (next_token[0] != '\0') {
+        cli_say("there are more: --limit 0 shows all, --page-token %s goes on", next_token);
+    }
+    return code;
+}
+
 static int dead_list(const struct args *args)
 {
+    const char *token = args_text(args, "page-token", "");
+    char next_token[PAGE_TOKEN_BYTES_MAX + 1] = "";
     int64_t limit = LIST_LIMIT_DEFAULT;
     struct dead_request request;
     struct run run;
     uint64_t count;
-    bool is_last = true;
     int code;
 
     if (args_number(args, "limit", 0, INT64_MAX / 16, &limit) != 0) {
@@ -185,14 +201,15 @@ static int dead_list(const struct args *args)
     }
     code = read_request(args, NULL, &request);
     request.with_payload = args_has(args, "with-payload");
-    if (code == CLI_OK) {
-        code = walk_dead(&run, &request, (uint64_t)limit, list_one, &count, &is_last);
+    if (code == CLI_OK && page_parse(token, &request.mark) != 0) {
+        code = cli_usage(
+            "--page-token \"%.70s\" is none: give the nextPageToken of the page before", token);
     }
     if (code == CLI_OK) {
-        code = output_end(&run.output);
-        if (!is_last) {
-            cli_say("there are more: --limit 0 shows all");
-        }
+        code = walk_dead(&run, &request, (uint64_t)limit, list_one, &count, next_token);
+    }
+    if (code == CLI_OK) {
+        code = print_list(&run, next_token);
     }
     return run_close(&run, code);
 }
@@ -401,15 +418,15 @@ static int run_change(struct run *run, const struct dead_change *change)
     struct task_id ids[DEAD_CALL_COUNT_MAX];
     struct dead_request request;
     struct dead_done done = {.handled = 0};
+    char next_token[PAGE_TOKEN_BYTES_MAX + 1] = "";
     uint64_t matched = run->args->operand_count;
-    bool is_last = true;
     int code = read_request(run->args, ids, &request);
 
     if (code == CLI_OK) {
         code = read_rate(run->args, &request.rate_millis);
     }
     if (code == CLI_OK && matched == 0) {
-        code = walk_dead(run, &request, 0, NULL, &matched, &is_last);
+        code = walk_dead(run, &request, 0, NULL, &matched, next_token);
     }
     if (code != CLI_OK || args_has(run->args, "dry-run") || matched == 0) {
         return code == CLI_OK ? print_done(run, change, matched, &done) : code;
@@ -456,6 +473,7 @@ static const struct cli_option LIST_OPTIONS[] = {
     OPTION_NAMESPACE,
     OPTION_ERROR,
     {"limit", 0, "N", "at most so many (default 1000); 0: all"},
+    {"page-token", 0, "TOKEN", "go on behind a page"},
     {"with-payload", 0, NULL, "with payloads up to 1024 bytes"},
 };
 static const struct cli_option GROUP_OPTIONS[] = {OPTION_DEAD_QUEUE, OPTION_NAMESPACE};

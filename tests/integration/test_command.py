@@ -220,6 +220,7 @@ def values_that_are_wrong_are_said_with_what_is_right(_):
         (("queue", "pause", "m", "--until", "now"), "--until now is over already"),
         (("dead", "list"), "name the queue: --queue NAME"),
         (("dead", "list", "-q", "m", "--error", "e" * 256), "DEAD_FILTER_BYTES_MAX"),
+        (("dead", "list", "-q", "m", "--page-token", "x"), '--page-token "x" is none'),
         (("dead", "purge", "-q", "m", "x"), '"x" is no task id'),
         (("dead", "redrive", "-q", "m", "--rate", "0"), '--rate "0" must be tasks a second, 0.001'),
         (("dead", "redrive", "-q", "m", "--rate", "1.x"), "must be tasks a second"),
@@ -504,8 +505,11 @@ def dead_letters_are_listed_and_grouped(broker):
     ask(broker, "dead", "list", "-q", "dead", "--error", "user", "--with-payload", "-o", "name")
     request = broker.last["ListDead"]
     assert request.error_contains == "user" and request.with_payload, request
-    assert "there are more: --limit 0 shows all" in (
-        ask(broker, "dead", "list", "-q", "dead", "--limit", "2"), ask.err)[1]
+    first = json.loads(ask(broker, "dead", "list", "-q", "dead", "--limit", "2", "-o", "json"))
+    assert f"there are more: --limit 0 shows all, --page-token {first['nextPageToken']}" in ask.err
+    rest = json.loads(ask(broker, "dead", "list", "-q", "dead", "-o", "json", "--page-token",
+                          first["nextPageToken"]))
+    assert len(first["dead"]) == 2 and len(rest["dead"]) == 1 and rest["nextPageToken"] == "", rest
     whole = json.loads(ask(broker, "dead", "list", "-q", "dead", "-o", "json"))
     assert [letter["error"] for letter in whole["dead"]] == ["no such user"] * 3, whole
     out = ask(broker, "dead", "groups", "-q", "dead")
