@@ -257,6 +257,122 @@ static void queues_are_made_read_changed_and_listed(void)
     close_scene(&scene);
 }
 
+/* Pages of a queue's tasks until the last one; returns how many there were. */
+static size_t count_listed(struct foliot_client *client, uint32_t page_size)
+{
+    struct foliot_list_request request;
+    char token[FOLIOT_TOKEN_SIZE] = "";
+    size_t count = 0;
+
+    do {
+        const struct foliot_task_page *page;
+        struct foliot_error error;
+
+        foliot_list_request_init(&request);
+        request.queue = "q";
+        request.page_size = page_size;
+        request.page_token = token;
+        must_succeed(foliot_task_list(client, &request, NULL, &page, &error), &error);
+        MUST(page->count <= page_size);
+        for (size_t i = 0; i < page->count; i++) {
+            MUST_EQ(page->tasks[i]->state, FOLIOT_TASK_WAITING);
+        }
+        count += page->count;
+        (void)snprintf(token, sizeof(token), "%s", page->next_page_token);
+        foliot_task_page_free(page);
+    } while (token[0] != '\0');
+    return count;
+}
+
+static void many_tasks_are_listed_and_cancelled(void)
+{
+    struct foliot_create_request items[60];
+    struct foliot_task_name names[60];
+    const struct foliot_cancel_batch *cancels;
+    const struct foliot_batch *batch;
+    struct foliot_error error;
+    struct scene scene;
+
+    open_scene(&scene, "many", true);
+    for (size_t i = 0; i < ARRAY_COUNT(items); i++) {
+        items[i] = keyed(NULL);
+    }
+    must_succeed(foliot_task_create_batch(scene.client, items, 60, NULL, &batch, &error), &error);
+    MUST_EQ(batch->failed, 0);
+    MUST_EQ(count_listed(scene.client, 7), 60);
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        names[i] = named(batch->results[i].id, NULL);
+    }
+    must_succeed(foliot_task_cancel_batch(scene.client, names, 60, NULL, &cancels, &error), &error);
+    MUST_EQ(cancels->count, 60);
+    MUST_EQ(cancels->failed, 0);
+    for (size_t i = 0; i < cancels->count; i++) {
+        MUST_EQ(cancels->results[i].outcome, FOLIOT_CANCEL_CANCELLED);
+        MUST_EQ_TEXT(cancels->results[i].id, batch->results[i].id);
+    }
+    foliot_cancel_batch_free(cancels);
+    foliot_batch_free(batch);
+    MUST_EQ(count_listed(scene.client, 500), 0);
+    close_scene(&scene);
+}
+
+static size_t count_dead(struct foliot_client *client)
+{
+    struct foliot_dead_request request;
+    const struct foliot_task_page *page;
+    struct foliot_error error;
+    size_t count;
+
+    foliot_dead_request_init(&request);
+    request.queue = "dies";
+    must_succeed(foliot_dead_list(client, &request, NULL, &page, &error), &error);
+    count = page->count;
+    foliot_task_page_free(page);
+    return count;
+}
+
+static void a_task_is_explained_run_and_dies_and_is_given_another_chance(void)
+{
+    struct foliot_create_request request = keyed("k");
+    const struct foliot_explanation *why;
+    const struct foliot_queue_reply *reply;
+    struct foliot_dead_request dead;
+    struct foliot_dead_done done;
+    struct foliot_task_name name;
+    struct foliot_created created;
+    struct foliot_updated updated;
+    struct foliot_queue queue;
+    struct foliot_error error;
+    struct scene scene;
+
+    open_scene(&scene, "dies", false);
+    foliot_queue_init(&queue);
+    queue.name = "dies";
+    queue.target = "grpc://127.0.0.1:9/test.Sink/Take"; // Nobody is there.
+    queue.failures_max = 1;
+    must_succeed(foliot_queue_create(scene.client, &queue, NULL, &reply, &error), &error);
+    foliot_queue_reply_free(reply);
+    request.queue = "dies";
+    must_succeed(foliot_task_create(scene.client, &request, NULL, &created, &error), &error);
+    name = named(created.id, NULL);
+    must_succeed(foliot_task_explain(scene.client, &name, NULL, &why, &error), &error);
+    MUST_EQ(why->reason, FOLIOT_WAIT_DUE_TIME);
+    MUST_EQ_TEXT(why->task->id, created.id);
+    MUST_EQ_TEXT(why->broker, "a");
+    foliot_explanation_free(why);
+    must_succeed(foliot_task_run_now(scene.client, &name, NULL, &updated, &error), &error);
+    MUST_SOON(count_dead(scene.client) == 1, 20000);
+    foliot_dead_request_init(&dead);
+    dead.queue = "dies";
+    must_succeed(foliot_dead_redrive(scene.client, &dead, NULL, &done, &error), &error);
+    MUST_EQ(done.handled, 1);
+    MUST_SOON(count_dead(scene.client) == 1, 20000); // It died once more.
+    must_succeed(foliot_dead_purge(scene.client, &dead, NULL, &done, &error), &error);
+    MUST_EQ(done.handled, 1);
+    MUST_EQ(count_dead(scene.client), 0);
+    close_scene(&scene);
+}
+
 /* Create n tasks with keys of their own, and require that each is new. */
 static void create_keyed(struct foliot_client *client, const char *prefix, int count)
 {
@@ -492,6 +608,8 @@ int main(int argc, char **argv)
         MUST_CASE(a_task_is_made_read_changed_and_cancelled),
         MUST_CASE(every_item_of_a_batch_has_its_own_result),
         MUST_CASE(queues_are_made_read_changed_and_listed),
+        MUST_CASE(many_tasks_are_listed_and_cancelled),
+        MUST_CASE(a_task_is_explained_run_and_dies_and_is_given_another_chance),
         MUST_CASE(calls_go_straight_to_the_owner),
         MUST_CASE(calls_go_on_while_a_broker_is_killed),
         MUST_CASE(a_lost_answer_is_an_unknown_outcome_and_repeated_only_with_a_key),
