@@ -66,6 +66,7 @@ static int read_result(struct batch_box *box, const struct create_results *resul
         return err;
     }
     if (failed) {
+        item_texts_number(fault, index);
         keep_fault(box, out, fault);
         return 0;
     }
@@ -144,13 +145,19 @@ static void release_batch(void *result)
     foliot_batch_free(*batch);
 }
 
+static int write_fault(const struct fault *fault, struct buf *out)
+{
+    return codec_write_batch_result(NULL, fault, out);
+}
+
 static const struct client_method BATCH = {
     .path = "/foliot.v1.TaskService/BatchCreate",
     .what = "cannot create the tasks",
-    .kind = REPEAT_SAFELY, // Unless an item has no key, or another policy.
+    .kind = REPEAT_NEVER, // Unless each item says otherwise: parts.c.
     .decode = decode_batch,
     .deliver = deliver_batch,
     .release = release_batch,
+    .write_fault = write_fault,
 };
 
 /* errors: ERR_INVALID with call->fault filled in. */
@@ -170,9 +177,7 @@ static int write_item(struct client_call *call, const void *item)
                   RPC_MESSAGE_BYTES_MAX);
         return ERR_INVALID;
     }
-    if (place.kind == REPEAT_NEVER) {
-        call->kind = REPEAT_NEVER;
-    }
+    parts_add(call, place.slot, place.kind);
     return 0;
 }
 
@@ -183,6 +188,10 @@ static int write_items(struct client_call *call, const struct foliot_create_requ
     size_t stride = 0;
 
     if (item_texts_check_count(items, count, &call->fault) != 0) {
+        return ERR_INVALID;
+    }
+    if (parts_init(call, count) != 0) {
+        fault_set_err(&call->fault, ERR_NO_MEMORY, call->method->what);
         return ERR_INVALID;
     }
     memcpy(&stride, bytes, sizeof(stride));

@@ -275,6 +275,11 @@ bool brokers_has_other(const struct brokers *brokers, const struct broker_link *
     return false;
 }
 
+const struct broker_link *brokers_owner(const struct brokers *brokers, int32_t slot)
+{
+    return owner_of(brokers, slot);
+}
+
 bool brokers_is_owner(const struct brokers *brokers, const struct broker_link *link, int32_t slot)
 {
     return link == owner_of(brokers, slot);

@@ -79,6 +79,9 @@ void brokers_doubt(struct brokers *brokers);
 /* Is there another broker that could be asked at once? */
 bool brokers_has_other(const struct brokers *brokers, const struct broker_link *link);
 
+/* The owner of a slot, as far as is known; NULL: none is. To be compared, not followed. */
+const struct broker_link *brokers_owner(const struct brokers *brokers, int32_t slot);
+
 /* Does the link go to the owner of the slot, as far as is known? */
 bool brokers_is_owner(const struct brokers *brokers, const struct broker_link *link, int32_t slot);
 

@@ -16,12 +16,15 @@
 
 /* ---- in the caller's thread ---- */
 
-static void free_call(struct client_call *call)
+void client_call_free(struct client_call *call)
 {
-    buf_fini(&call->bytes);
-    buf_fini(&call->reply);
-    (void)sem_destroy(&call->ended);
-    mem_free(call);
+    if (call != NULL) {
+        parts_fini(call);
+        buf_fini(&call->bytes);
+        buf_fini(&call->reply);
+        (void)sem_destroy(&call->ended);
+        mem_free(call);
+    }
 }
 
 /* errors: ERR_INVALID with fault filled in. */
@@ -44,6 +47,23 @@ static int take_timeout(const struct foliot_client *client,
     return 0;
 }
 
+static struct client_call *new_call(struct foliot_client *client,
+                                    const struct client_method *method)
+{
+    struct client_call *call = mem_new(1, sizeof(*call));
+
+    if (call != NULL) {
+        call->client = client;
+        call->method = method;
+        call->slot = SLOT_ANY;
+        call->kind = method->kind;
+        buf_init(&call->bytes, RPC_MESSAGE_BYTES_MAX);
+        buf_init(&call->reply, RPC_MESSAGE_BYTES_MAX);
+        (void)sem_init(&call->ended, 0, 0);
+    }
+    return call;
+}
+
 struct client_call *client_call_new(struct foliot_client *client,
                                     const struct client_method *method,
                                     const struct foliot_call_options *options, int *code,
@@ -61,21 +81,25 @@ struct client_call *client_call_new(struct foliot_client *client,
         *code = error_fill(error, &fault);
         return NULL;
     }
-    call = mem_new(1, sizeof(*call));
+    call = new_call(client, method);
     if (call == NULL) {
         fault_set_err(&fault, ERR_NO_MEMORY, method->what);
         *code = error_fill(error, &fault);
         return NULL;
     }
-    call->client = client;
-    call->method = method;
-    call->slot = SLOT_ANY;
-    call->kind = method->kind;
     call->deadline_us = time_add(clock_boot_us(), time_mul(timeout_ms, US_PER_MS));
-    buf_init(&call->bytes, RPC_MESSAGE_BYTES_MAX);
-    buf_init(&call->reply, RPC_MESSAGE_BYTES_MAX);
-    (void)sem_init(&call->ended, 0, 0);
     return call;
+}
+
+struct client_call *client_call_new_part(struct client_call *whole)
+{
+    struct client_call *part = new_call(whole->client, whole->method);
+
+    if (part != NULL) {
+        part->deadline_us = whole->deadline_us;
+        part->whole = whole;
+    }
+    return part;
 }
 
 /* Free a call that was not sent; returns the code of its fault. */
@@ -83,7 +107,7 @@ static int drop(struct client_call *call, struct foliot_error *error)
 {
     int code = error_fill(error, &call->fault);
 
-    free_call(call);
+    client_call_free(call);
     return code;
 }
 
@@ -170,7 +194,7 @@ int client_call_wait(struct client_call *call, void *result, struct foliot_error
     wait_for_end(call);
     read_answer(call, result);
     code = fill_error(call, error);
-    free_call(call);
+    client_call_free(call);
     return code;
 }
 
@@ -207,18 +231,31 @@ static void deliver(struct client_call *call)
     if (has_result && method->release != NULL) {
         method->release(result);
     }
-    free_call(call);
+    client_call_free(call);
 }
 
-/* The end of a call; fault says how. */
-static void finish(struct client_call *call)
+/* Nothing will be tried any more: sum up what is known of it. */
+static void settle(struct client_call *call)
 {
-    struct foliot_client *client = call->client;
-
     REQUIRE(call->link == NULL);
     loop_timer_stop(&call->pause);
     list_del(&call->member);
     call->may_have_happened = repeat_conclude(call->kind, call->is_unknown, &call->fault);
+}
+
+/* The end of a call; fault says how. The last part of a batch ends the whole. */
+static void finish(struct client_call *call)
+{
+    struct foliot_client *client = call->client;
+
+    settle(call);
+    if (call->whole != NULL) {
+        call = parts_ended(call);
+        if (call == NULL) {
+            return;
+        }
+        settle(call);
+    }
     atomic_fetch_sub(&client->call_count, 1);
     if (call->cb == NULL) {
         (void)sem_post(&call->ended); // The call is not ours any more.
@@ -375,10 +412,9 @@ static void try_call(struct client_call *call)
     }
 }
 
-void client_call_arrive(struct mailbox_node *node, void *ctx)
+void client_call_begin(struct client_call *call)
 {
-    struct foliot_client *client = ctx;
-    struct client_call *call = CONTAINER_OF(node, struct client_call, node);
+    struct foliot_client *client = call->client;
 
     list_init(&call->member);
     list_add(&client->calls, &call->member);
@@ -393,6 +429,18 @@ void client_call_arrive(struct mailbox_node *node, void *ctx)
         finish(call);
     } else {
         try_call(call);
+    }
+}
+
+void client_call_arrive(struct mailbox_node *node, void *ctx)
+{
+    struct client_call *call = CONTAINER_OF(node, struct client_call, node);
+
+    (void)ctx;
+    list_init(&call->member);
+    loop_timer_init(&call->pause, call->client->loop, on_pause, call);
+    if (call->items == NULL || call->client->is_stopping || !parts_start(call)) {
+        client_call_begin(call);
     }
 }
 

@@ -42,6 +42,7 @@ static int read_result(struct cancel_box *box, const struct create_results *resu
         return err;
     }
     if (failed) {
+        item_texts_number(fault, index);
         out->code = (enum foliot_code)fault->status;
         out->reserved[0] = item_texts_keep(&box->texts, fault);
         box->batch.failed++;
@@ -139,6 +140,11 @@ static void release_cancels(void *result)
     foliot_cancel_batch_free(*batch);
 }
 
+static int write_fault(const struct fault *fault, struct buf *out)
+{
+    return codec_write_cancel_result(NULL, fault, out);
+}
+
 static const struct client_method CANCELS = {
     .path = "/foliot.v1.TaskService/BatchCancel",
     .what = "cannot cancel the tasks",
@@ -146,6 +152,7 @@ static const struct client_method CANCELS = {
     .decode = decode_cancels,
     .deliver = deliver_cancels,
     .release = release_cancels,
+    .write_fault = write_fault,
 };
 
 static int write_names(struct client_call *call, const struct foliot_task_name *names, size_t count)
@@ -155,6 +162,9 @@ static int write_names(struct client_call *call, const struct foliot_task_name *
 
     if (item_texts_check_count(names, count, &call->fault) != 0) {
         return ERR_INVALID;
+    }
+    if (parts_init(call, count) != 0) {
+        return no_memory(&call->fault);
     }
     memcpy(&stride, bytes, sizeof(stride));
     for (size_t i = 0; i < count; i++) {
@@ -170,6 +180,7 @@ static int write_names(struct client_call *call, const struct foliot_task_name *
             fault_set_err(&call->fault, ERR_NO_MEMORY, call->method->what);
             return ERR_INVALID;
         }
+        parts_add(call, slot, REPEAT_SAFELY);
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 #define FOLIOT_CLIENT_LIB_CLIENT_H
 
 #include "client/lib/brokers.h"
+#include "client/lib/parts.h"
 #include "client/lib/repeat.h"
 #include "lib/base/attr.h"
 #include "lib/base/buf.h"
@@ -75,6 +76,10 @@ typedef int (*client_decode_fn)(struct slice reply, void *result, struct fault *
 typedef void (*client_deliver_fn)(const struct client_call *call, const struct foliot_error *error,
                                   const void *result);
 
+/* Append the result of an item that failed; NULL of a method that has no items. errors: as codec
+ * functions that write. */
+typedef int (*client_fault_fn)(const struct fault *fault, struct buf *out);
+
 /* Free what hangs on a result; NULL if nothing does. */
 typedef void (*client_release_fn)(void *result);
 
@@ -85,6 +90,7 @@ struct client_method {
     client_decode_fn decode;
     client_deliver_fn deliver;
     client_release_fn release;
+    client_fault_fn write_fault;
 };
 
 typedef void (*client_any_fn)(void);
@@ -111,6 +117,13 @@ struct client_call {
     uint32_t tries;
     bool is_unknown;                /* some try may have happened */
     char broker[BROKER_TEXT_BYTES]; /* that was tried last, cut */
+
+    struct part_item *items; /* of a batch, all of them; NULL of any other call */
+    uint32_t *indices;       /* of a part: which items of the whole; NULL of any other call */
+    size_t item_count;
+    struct client_call *whole; /* of a part: what it is a part of; NULL of any other call */
+    uint32_t parts_left;       /* of a batch that was divided: parts that have not ended */
+    struct list ended_parts;   /* of it: those that have, by member */
 
     struct buf reply;
     struct fault fault; /* how it ended */
@@ -147,6 +160,17 @@ MUST_USE int client_call_wait(struct client_call *call, void *result, struct fol
  * caller's any more. */
 MUST_USE int client_call_start(struct client_call *call, client_any_fn cb, void *ctx,
                                struct foliot_error *error);
+
+/* ---- for parts.c, on the loop ---- */
+
+/* A call like another one, without its request. NULL: no memory. */
+struct client_call *client_call_new_part(struct client_call *whole);
+
+/* Start a call that has come to the loop, or was made there. */
+void client_call_begin(struct client_call *call);
+
+/* Free; NULL is fine. */
+void client_call_free(struct client_call *call);
 
 /* A call has come to the loop. */
 void client_call_arrive(struct mailbox_node *node, void *ctx);

@@ -6,6 +6,7 @@
 
 #include "lib/base/limits.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The texts of one item may not be longer than its fault. */
@@ -35,6 +36,17 @@ struct item_text item_texts_at(const struct buf *texts, int64_t place)
     text.field = text.reason + strlen(text.reason) + 1;
     text.message = text.field + strlen(text.field) + 1;
     return text;
+}
+
+void item_texts_number(struct fault *fault, size_t index)
+{
+    char field[FAULT_FIELD_BYTES];
+    const char *rest = strchr(fault->field, ']');
+
+    if (strncmp(fault->field, "items[", 6) == 0 && rest != NULL) {
+        (void)snprintf(field, sizeof(field), "items[%zu%.60s", index, rest);
+        memcpy(fault->field, field, sizeof(field));
+    }
 }
 
 void item_texts_blame(struct fault *fault, size_t index)

@@ -28,6 +28,9 @@ struct item_text {
 /* The texts at a place, when all are kept. Borrowed from the buffer. */
 struct item_text item_texts_at(const struct buf *texts, int64_t place);
 
+/* A fault that names its item names it by its place in a part of the batch: put the right one. */
+void item_texts_number(struct fault *fault, size_t index);
+
 /* Say in a fault which item of a request is to blame. */
 void item_texts_blame(struct fault *fault, size_t index);
 

@@ -404,6 +404,9 @@ static double count_forwarded(const struct scene *scene)
 
 static void calls_go_straight_to_the_owner(void)
 {
+    struct foliot_create_request items[40];
+    char keys[ARRAY_COUNT(items)][16];
+    const struct foliot_batch *batch;
     const struct foliot_topology *topology;
     struct foliot_client_stats before;
     struct foliot_client_stats after;
@@ -427,7 +430,16 @@ static void calls_go_straight_to_the_owner(void)
     foliot_client_get_stats(scene.client, &after);
     MUST_EQ(after.direct - before.direct, 50);
     MUST_EQ(after.tries - before.tries, 50);
-    MUST_SOON(count_made(&scene) == 51, 10000);
+    for (size_t i = 0; i < ARRAY_COUNT(items); i++) {
+        (void)snprintf(keys[i], sizeof(keys[i]), "batch-%zu", i);
+        items[i] = keyed(keys[i]);
+    }
+    must_succeed(foliot_task_create_batch(scene.client, items, 40, NULL, &batch, &error), &error);
+    MUST_EQ(batch->failed, 0);
+    foliot_batch_free(batch);
+    foliot_client_get_stats(scene.client, &after);
+    MUST_EQ(after.direct - before.direct, 52); // The batch went in two parts.
+    MUST_SOON(count_made(&scene) == 91, 10000);
     MUST(count_forwarded(&scene) == forwarded);
     close_scene(&scene);
 }
