@@ -41,6 +41,7 @@ static void meet_row(struct shard *shard, struct task_id id, const struct task *
     if (row == NULL || row->id.slot != id.slot || claim == NULL || claim->attempt <= row->attempt) {
         visit_forget(shard, id.seq); // A claim that is dead stays dead.
         if (flight != NULL) {
+            flight->visit_serial = 0; // Should it have to wait once more, it is looked at again.
             flight_check(shard->broker, flight);
         }
         return;
@@ -121,10 +122,11 @@ bool visit_home(struct shard *shard, struct flight *flight)
     const struct claim *claim = map_find(&shard->inherited, (uint64_t)flight->attempt.id.seq);
 
     if (shard->state != SHARD_ACTIVE || entry != NULL) {
-        return entry != NULL && join_held(shard, entry, flight);
+        return entry != NULL && flight->is_started && join_held(shard, entry, flight);
     }
-    if (flight->attempt.outcome == OUTCOME_UNKNOWN || claim == NULL ||
-        claim->attempt != flight->attempt.attempt) {
+    if (claim == NULL || claim->attempt != flight->attempt.attempt ||
+        (flight->is_started ? flight->attempt.outcome == OUTCOME_UNKNOWN
+                            : claim->row.writer != shard->broker->options.writer)) {
         return false;
     }
     if (flight->visit_serial != shard->serial) {

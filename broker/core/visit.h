@@ -10,9 +10,9 @@
 #include "broker/core/state.h"
 
 /*
- * Bring an attempt that has ended without its entry back to its task.
+ * Bring an attempt that has ended, or never started, without its entry back to its task.
  *
- * shape:  flight is adrift, started and ended.
+ * shape:  flight is adrift and not out.
  * return: true if it has an entry again, or its row is being read; false if it counts no more.
  */
 bool visit_home(struct shard *shard, struct flight *flight);
