@@ -78,6 +78,8 @@ static const struct row ROWS[] = {
     {"foliot_outcomes_unknown_total", "Attempts whose outcome was never learned.", ROW_COUNT64,
      FIGURE(broker.unknown), NULL},
     {"foliot_tasks_in_memory", "Tasks held in memory.", ROW_GAUGE32, FIGURE(broker.entries), NULL},
+    {"foliot_parked", "Queues, per shard, whose due tasks wait in the database for room.",
+     ROW_GAUGE32, FIGURE(broker.parks), NULL},
     {"foliot_attempts_in_flight", "Attempts running.", ROW_GAUGE32, FIGURE(broker.in_flight), NULL},
     {"foliot_shards", "Shards of the cluster.", ROW_GAUGE32, FIGURE(shard_count), NULL},
     {"foliot_shards_owned", "Shards that this broker serves.", ROW_GAUGE32,

@@ -59,6 +59,7 @@ static void init_lists(struct broker *broker)
     pool_init(&broker->flights, sizeof(struct flight), FLIGHTS_MAX);
     pool_init(&broker->groups, sizeof(struct group), GROUPS_MAX);
     pool_init(&broker->reads, sizeof(struct call_read), READS_MAX);
+    pool_init(&broker->parks, sizeof(struct park), PARKS_MAX);
     map_init(&broker->queue_index, QUEUE_COUNT_MAX);
     prng_init_named(&broker->prng, broker->env.seed, "broker");
     broker->window_ms = options->window_ms;
@@ -124,6 +125,7 @@ void broker_free(struct broker *broker)
     pool_drop(&broker->flights);
     pool_drop(&broker->groups);
     pool_drop(&broker->reads);
+    pool_drop(&broker->parks);
     recent_fini(broker);
     mem_free(broker->queues);
     mem_free(broker->shards);
@@ -204,6 +206,7 @@ void broker_tick(struct broker *broker, const struct now *now)
     step_touched(broker);
     claim_step(broker);
     dispatch_step(broker);
+    window_refill(broker);
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
         writer_step(&broker->databases[i].writer);
     }
@@ -383,6 +386,7 @@ void broker_inspect(const struct broker *broker, struct broker_stats *out)
         out->commit_us = time_max(out->commit_us, database->writer.commit_us);
     }
     out->entries = (uint32_t)pool_used(&broker->entries);
+    out->parks = (uint32_t)pool_used(&broker->parks);
     out->in_flight = (uint32_t)pool_used(&broker->flights);
 }
 

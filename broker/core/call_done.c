@@ -76,12 +76,12 @@ static void take_in(struct shard *shard, const struct call *call)
 {
     struct entry *entry;
 
-    if (!window_has(shard, call->task.due_ms, call->task.id.seq)) {
+    if (!window_has(shard, call->task.queue, call->task.due_ms, call->task.id.seq)) {
         return;
     }
     entry = entry_new(shard, &call->task);
     if (entry == NULL) {
-        window_rewind(shard, call->task.due_ms, call->task.id.seq);
+        window_rewind(shard, call->task.queue, call->task.due_ms, call->task.id.seq);
     } else {
         entry_place(shard, entry);
     }

@@ -7,6 +7,7 @@
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/fetch.h"
+#include "broker/core/line.h"
 #include "broker/core/retry.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
@@ -173,7 +174,7 @@ void flight_check(struct broker *broker, struct flight *flight)
         (flight->is_adrift && !is_settled(shard))) {
         return;
     }
-    if (flight->is_adrift && flight->is_started && visit_home(shard, flight)) {
+    if (flight->is_adrift && visit_home(shard, flight)) {
         return;
     }
     if (flight->is_adrift) {
@@ -359,8 +360,7 @@ struct flight *claim_prepare(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(shard->broker, entry);
     struct flight *flight;
 
-    if (!list_is_empty(&queue->ready) || !list_is_empty(&queue->fetched) ||
-        is_expired(shard, entry)) {
+    if (!line_is_free(queue) || is_expired(shard, entry)) {
         return NULL; // Others have waited longer, or it will not run at all.
     }
     flight = flight_new(shard, entry);
@@ -402,7 +402,7 @@ void claim_done(struct shard *shard, struct flight *flight, int result)
     }
     entry_move(entry, ENTRY_READY);
     list_init(&entry->ready);
-    dispatch_ready(broker, entry);
+    line_add(broker, entry);
 }
 
 void claim_join(struct entry *entry, struct flight *flight)
@@ -638,7 +638,7 @@ static void settle_go_on(struct shard *shard, struct entry *entry, const struct 
     if (entry->flying) {
         claim_land(shard->broker, entry, true);
     }
-    if (pause && window_has(shard, entry->due_ms, entry->seq)) {
+    if (pause && window_has(shard, op->task.queue, entry->due_ms, entry->seq)) {
         entry_move(entry, ENTRY_WAITING); // The outbound had no room: not in a hot loop.
         entry_wake_at(shard, entry,
                       lower_ms(shard->broker, shard->database) + WITHDRAWN_MS +

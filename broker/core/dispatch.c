@@ -6,9 +6,11 @@
 
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
+#include "broker/core/line.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "broker/core/visit.h"
+#include "broker/core/window.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -39,18 +41,6 @@ static void count_start(struct broker *broker, const struct attempt *attempt)
     broker->stats.lateness[bucket]++;
     broker->stats.lateness_sum_us += (uint64_t)time_max(late_us, 0);
     broker->stats.starts++;
-}
-
-void dispatch_ready(struct broker *broker, struct entry *entry)
-{
-    REQUIRE(entry->state == ENTRY_READY);
-    list_add(&entry_queue(broker, entry)->ready, &entry->ready);
-}
-
-void dispatch_fetched(struct broker *broker, struct entry *entry)
-{
-    REQUIRE(entry->state == ENTRY_READY);
-    list_add(&entry_queue(broker, entry)->fetched, &entry->ready);
 }
 
 /* Offer an attempt to the outbound. After a refusal the queue's others need not ask for a while. */
@@ -101,14 +91,16 @@ static void ripen(struct shard *shard, struct entry *entry)
         entry_free(shard, entry); // The next owner's.
         return;
     }
-    if (list_is_empty(&queue->ready) && list_is_empty(&queue->fetched) &&
-        claim_ask(shard, entry) == CLAIM_SENT) {
+    if (queue->line_len == 0 && claim_ask(shard, entry) == CLAIM_SENT) {
+        return;
+    }
+    if (queue->line_len >= line_max(broker) && window_park(shard, entry)) {
         return;
     }
     entry_move(entry, ENTRY_READY);
     list_init(&entry->ready);
     if ((entry->flags & ENTRY_FETCHED) == 0) {
-        dispatch_ready(broker, entry);
+        line_add(broker, entry);
     }
 }
 
@@ -174,14 +166,11 @@ static void turn_wheels(struct broker *broker, uint32_t index)
 }
 
 /* Claim from the front of a line while there is room. False: there is none left. */
-static bool serve_line(struct broker *broker, struct list *line)
+static bool serve_line(struct broker *broker, struct queue_state *queue, struct list *line)
 {
-    struct list *link;
+    struct entry *entry;
 
-    while ((link = list_take_first(line)) != NULL) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, ready);
-
-        wheel_node_init(&entry->node);
+    while ((entry = line_take(broker, queue, line)) != NULL) {
         switch (claim_ask(&broker->shards[entry->shard], entry)) {
         case CLAIM_SENT:
             break;
@@ -189,8 +178,7 @@ static bool serve_line(struct broker *broker, struct list *line)
             list_init(&entry->ready);
             break;
         case CLAIM_NO_ROOM:
-            list_init(&entry->ready);
-            list_add_first(line, &entry->ready);
+            line_put_back(broker, entry, line);
             return false;
         }
     }
@@ -218,8 +206,8 @@ void dispatch_look_at_pauses(struct broker *broker)
 
 static void serve(struct broker *broker, struct queue_state *queue)
 {
-    if (queue->is_known && serve_line(broker, &queue->fetched)) {
-        (void)serve_line(broker, &queue->ready);
+    if (queue->is_known && serve_line(broker, queue, &queue->fetched)) {
+        (void)serve_line(broker, queue, &queue->ready);
     }
 }
 

@@ -15,12 +15,6 @@ void dispatch_step(struct broker *broker);
 /* Which queues are paused now. A pause lasts until the slowest clock says that it is over. */
 void dispatch_look_at_pauses(struct broker *broker);
 
-/* Put a READY entry that is in no list at the end of its queue's line. */
-void dispatch_ready(struct broker *broker, struct entry *entry);
-
-/* The same, for one that has waited and whose payload has been read: it is served first. */
-void dispatch_fetched(struct broker *broker, struct entry *entry);
-
 /* A RUNNING entry's outcome is known and no call's write is in its way: settle it, or hold it. */
 void dispatch_ended(struct shard *shard, struct entry *entry);
 

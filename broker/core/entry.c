@@ -4,6 +4,7 @@
  */
 #include "broker/core/entry.h"
 
+#include "broker/core/line.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
 #include "lib/base/check.h"
@@ -84,6 +85,7 @@ struct queue_state *queue_state_get(struct broker *broker, uint32_t number)
     state->index = (uint16_t)broker->queue_count;
     list_init(&state->ready);
     list_init(&state->fetched);
+    list_init(&state->parks);
     broker->queues[broker->queue_count++] = state;
     return state;
 }
@@ -162,8 +164,12 @@ static struct wheel *wheel_of(const struct shard *shard, const struct entry *ent
 
 void entry_unlink(struct shard *shard, struct entry *entry)
 {
-    if (entry->state == ENTRY_READY || entry->state == ENTRY_SETTLING) {
-        list_del(&entry->ready); // Shares its place with the wheel's node; alone is alone in both.
+    // The list node shares its place with the wheel's; alone is alone in both.
+    if (entry->state == ENTRY_READY) {
+        line_del(shard->broker, entry);
+        wheel_node_init(&entry->node);
+    } else if (entry->state == ENTRY_SETTLING) {
+        list_del(&entry->ready);
         wheel_node_init(&entry->node);
     } else {
         wheel_del(wheel_of(shard, entry), &entry->node);
@@ -178,7 +184,8 @@ void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms)
 void entry_place(struct shard *shard, struct entry *entry)
 {
     REQUIRE(!entry->flying);
-    if (!window_has(shard, entry->due_ms, entry->seq)) {
+    if (!window_has(shard, entry_queue(shard->broker, entry)->queue.id, entry->due_ms,
+                    entry->seq)) {
         entry_free(shard, entry);
         return;
     }

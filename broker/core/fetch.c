@@ -4,8 +4,8 @@
  */
 #include "broker/core/fetch.h"
 
-#include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/line.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "lib/base/err.h"
@@ -18,7 +18,7 @@ static void supply(struct shard *shard, struct entry *entry, struct block *block
     if (block != NULL) {
         mem_free(entry->body.block);
         entry->body.block = block;
-        dispatch_fetched(shard->broker, entry);
+        line_add_fetched(shard->broker, entry);
     } else {
         wheel_node_init(&entry->node);
         entry_move(entry, ENTRY_WAITING); // Not in a hot loop.

@@ -37,6 +37,7 @@ struct broker_stats {
     uint32_t shards_owned;  /* gauge: active */
     uint32_t shards_moving; /* gauge: acquiring, loading, draining */
     uint32_t entries;       /* gauge: tasks in memory */
+    uint32_t parks;         /* gauge: (queue, shard) whose due tasks wait in the database */
     uint32_t in_flight;     /* gauge: attempts running */
     uint32_t ops_waiting;   /* gauge: operations gathered for the next commits */
     span_ms claim_lead_ms;  /* gauge */

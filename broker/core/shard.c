@@ -117,6 +117,7 @@ void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
     map_init(&shard->adrift, FLIGHTS_MAX);
     map_init(&shard->inherited, INHERITED_MAX);
     map_init(&shard->gone, 1);
+    map_init(&shard->parks, QUEUE_COUNT_MAX);
     map_init(&shard->recent, RECENTS_MAX);
     list_init(&shard->waiting);
     list_init(&shard->unknown);
@@ -211,6 +212,8 @@ void shard_fini(struct shard *shard)
     map_fini(&shard->gone);
     recent_forget(shard);
     mem_free(shard->look_ids);
+    mem_free(shard->page_skip);
+    map_fini(&shard->parks);
 }
 
 /* To IDLE from wherever it is. */

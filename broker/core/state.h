@@ -9,6 +9,7 @@
 #include "broker/core/broker.h"
 #include "broker/core/inspect.h"
 #include "broker/core/lane.h"
+#include "broker/core/queue_state.h"
 #include "broker/core/wheel.h"
 #include "coordinator/assign.h"
 #include "lib/base/map.h"
@@ -145,20 +146,6 @@ struct flight {
     uint32_t visit_serial; /* of the shard, when the row was asked for; 0: it was not */
 };
 
-struct queue_state {
-    struct queue queue;
-    bool is_known;       /* read from home; else only its number is known, and its tasks wait */
-    bool is_held;        /* paused, by the clock as of this tick */
-    uint64_t list;       /* the broker's queue_list in which it came last */
-    uint16_t index;      /* in broker.queues */
-    uint32_t flights;    /* claimed or running */
-    boot_us full_until;  /* its target had no room: nothing is offered before */
-    uint32_t fetching;   /* payloads being read; each will need the room of a flight */
-    struct list ready;   /* entries, first come first served */
-    struct list fetched; /* entries of that line whose payload was read: served before it */
-    struct queue_counts counts; /* since the start */
-};
-
 /* A task that was cancelled here a short while ago. */
 struct recent {
     struct task_id id;
@@ -193,7 +180,8 @@ struct shard {
     bool is_touched;        /* it is in broker.touched */
     bool is_told;           /* the owner znode has been given the present state */
     bool is_telling;        /* `note` is in flight */
-    bool is_rewound;        /* the cursor was set back while a page was being read */
+    bool is_rewound;        /* the page's cursor was set back while it was being read */
+    bool was_parked;        /* the last page was for a park: it is the shard's own turn */
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
     uint32_t page_serial;
@@ -206,23 +194,25 @@ struct shard {
     boot_us since;   /* when the generation was got */
     boot_us retry_at;
     boot_us drain_until;
-    uint32_t ops;          /* operations waiting or in flight */
-    uint32_t updates;      /* counts updates: a row read before may be old */
-    int64_t cursor_bucket; /* all rows at or before the cursor are in memory */
-    int64_t cursor_seq;
-    int64_t target;        /* bucket up to which memory is being filled */
-    int64_t rewind_bucket; /* where the cursor was set back to, if is_rewound */
-    int64_t rewind_seq;
-    struct map entries;   /* seq → entry */
-    struct map gone;      /* seqs that left memory while a page was being read */
-    struct map adrift;    /* seq → flight of a dropped entry */
-    struct map inherited; /* seq → struct claim, as read at take-over */
-    struct map recent;    /* seq → struct recent in broker.recents */
-    struct claim *claims; /* the claims that `inherited` points to */
-    struct list touched;  /* in broker.touched: something has changed, look at the next tick */
-    struct list waiting;  /* calls: for the shard, or for an entry's write */
-    struct list unknown;  /* calls whose write has an unknown outcome */
-    struct list keeping;  /* creates that wait for the due time of the task they keep */
+    uint32_t ops;           /* operations waiting or in flight */
+    uint32_t updates;       /* counts updates: a row read before may be old */
+    struct place cursor;    /* rows at or before it are in memory, but for those of parked queues */
+    int64_t target;         /* bucket up to which memory is being filled */
+    struct place rewind;    /* where the page's cursor was set back to, if is_rewound */
+    struct park *page_park; /* whose page is in flight; NULL: the shard's own */
+    struct queue_state *page_queue; /* the same queue, also when the park has gone meanwhile */
+    uint32_t *page_skip;            /* of `page`; freed with its reply */
+    struct map parks;               /* queue number → struct park */
+    struct map entries;             /* seq → entry */
+    struct map gone;                /* seqs that left memory while a page was being read */
+    struct map adrift;              /* seq → flight of a dropped entry */
+    struct map inherited;           /* seq → struct claim, as read at take-over */
+    struct map recent;              /* seq → struct recent in broker.recents */
+    struct claim *claims;           /* the claims that `inherited` points to */
+    struct list touched; /* in broker.touched: something has changed, look at the next tick */
+    struct list waiting; /* calls: for the shard, or for an entry's write */
+    struct list unknown; /* calls whose write has an unknown outcome */
+    struct list keeping; /* creates that wait for the due time of the task they keep */
     struct coord_request coord;
     struct coord_request note; /* the state, for people: never in the way of the others */
     struct store_bump bump;
@@ -339,9 +329,11 @@ struct broker {
     struct pool flights;
     struct pool groups;
     struct pool reads;
+    struct pool parks;
     struct queue_state **queues; /* by index; never moves or shrinks */
     uint32_t queue_count;
     uint64_t queue_list;    /* counts the lists of queues that have come */
+    uint32_t line_count;    /* queues whose line is not empty */
     struct map queue_index; /* queue number → struct queue_state */
     struct list all_flights;
     struct list touched;   /* shards to look at in this tick */

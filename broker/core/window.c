@@ -7,10 +7,13 @@
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/line.h"
+#include "broker/core/park.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
+#include "lib/base/mem.h"
 
 /* Least window when memory is short: one bucket of due times and what is left of this one. */
 #define WINDOW_MS_MIN (INT64_C(1) << DUE_BUCKET_SHIFT)
@@ -22,54 +25,92 @@
 /* Least page: with less room in memory than this none is asked for. */
 #define PAGE_ROW_COUNT_MIN 64U
 
-/* Order of places: bucket, then seq. */
-static bool is_before(int64_t bucket, int64_t seq, int64_t other_bucket, int64_t other_seq)
+static struct place place_of(wall_ms due_ms, int64_t seq)
 {
-    return bucket < other_bucket || (bucket == other_bucket && seq < other_seq);
+    return (struct place){due_bucket(due_ms), seq};
+}
+
+/* Places are whole numbers: the one before. */
+static struct place before(struct place place)
+{
+    return (struct place){place.bucket, place.seq - 1};
 }
 
 void window_reset(struct shard *shard)
 {
-    shard->cursor_bucket = INT64_MIN;
-    shard->cursor_seq = 0;
+    shard->cursor = (struct place){INT64_MIN, 0};
     shard->target = INT64_MIN;
     shard->is_loaded = false;
     shard->is_rewound = false;
+    shard->was_parked = false;
+    park_free_all(shard);
     map_fini(&shard->gone);
 }
 
-bool window_has(const struct shard *shard, wall_ms due_ms, int64_t seq)
+/* Whether the page in flight is for a park, or, NULL, the shard's own. */
+static bool is_read_for(const struct shard *shard, const struct park *park)
 {
-    int64_t bucket = due_bucket(due_ms);
+    return shard->is_paging && shard->page_serial == shard->serial && shard->page_park == park;
+}
 
-    if (shard->is_paging && shard->page_serial == shard->serial &&
-        bucket <= shard->page.to_bucket) {
+bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
+{
+    const struct park *park = park_find(shard, queue);
+    struct place place = place_of(due_ms, seq);
+
+    if (is_read_for(shard, park) && place.bucket <= shard->page.to_bucket) {
         return true;
     }
-    return !is_before(shard->cursor_bucket, shard->cursor_seq, bucket, seq);
+    return !place_is_before(park == NULL ? shard->cursor : park->cursor, place);
 }
 
-/* Set the cursor back to a place if it is past it, also the one that a page in flight will bring.
- */
-static void rewind_to(struct shard *shard, int64_t bucket, int64_t seq)
+/* Set a cursor, of a park or the shard's own, back to a place if it is past it, also when a page in
+ * flight will bring it there. */
+static void rewind_to(struct shard *shard, struct park *park, struct place place)
 {
-    if (is_before(bucket, seq, shard->cursor_bucket, shard->cursor_seq)) {
-        shard->cursor_bucket = bucket;
-        shard->cursor_seq = seq;
+    struct place *cursor = park == NULL ? &shard->cursor : &park->cursor;
+
+    if (place_is_before(place, *cursor)) {
+        *cursor = place;
     }
-    if (shard->is_paging &&
-        (!shard->is_rewound || is_before(bucket, seq, shard->rewind_bucket, shard->rewind_seq))) {
+    if (is_read_for(shard, park) && (!shard->is_rewound || place_is_before(place, shard->rewind))) {
         shard->is_rewound = true;
-        shard->rewind_bucket = bucket;
-        shard->rewind_seq = seq;
+        shard->rewind = place;
     }
-    shard->is_loaded = false;
+    shard->is_loaded = shard->is_loaded && park != NULL;
 }
 
-void window_rewind(struct shard *shard, wall_ms due_ms, int64_t seq)
+void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
 {
-    rewind_to(shard, due_bucket(due_ms), seq - 1);
+    rewind_to(shard, park_find(shard, queue), before(place_of(due_ms, seq)));
     tell(shard->broker, "rewind", shard, seq, due_ms, 0);
+}
+
+/* Leave a queue's rows behind a place to the database. False: no memory to remember that. */
+static bool park(struct shard *shard, struct queue_state *queue, struct place place)
+{
+    struct park *park = park_find(shard, queue->queue.id);
+
+    if (park == NULL) {
+        // Never past the shard's own: what is behind that has not been read.
+        park = park_new(shard, queue, shard->cursor);
+    }
+    if (park == NULL) {
+        return false;
+    }
+    rewind_to(shard, park, place);
+    return true;
+}
+
+bool window_park(struct shard *shard, struct entry *entry)
+{
+    if (!park(shard, entry_queue(shard->broker, entry),
+              before(place_of(entry->due_ms, entry->seq)))) {
+        return false;
+    }
+    tell(shard->broker, "park", shard, entry->seq, entry->due_ms, 0);
+    entry_free(shard, entry);
+    return true;
 }
 
 void window_forget(struct shard *shard, int64_t seq)
@@ -138,67 +179,140 @@ struct entry *window_take(struct shard *shard, const struct task *row)
     return entry;
 }
 
-/* Put one page away. False if memory ended; the cursor has then been set back. */
-static bool take_rows(struct shard *shard, const struct store_read *page)
+/* Whether something of a row is under way, so that it must not wait for its queue's turn. */
+static bool is_claimed(const struct shard *shard, const struct task *row)
 {
-    for (size_t i = 0; i < page->row_count; i++) {
-        const struct task *row = &page->rows[i];
-        struct entry *entry;
+    const struct claim *claim = map_find(&shard->inherited, (uint64_t)row->id.seq);
 
-        if (entry_find(shard, row->id.seq) != NULL ||
-            map_find(&shard->gone, (uint64_t)row->id.seq) != NULL) {
-            continue; // Memory is newer than the snapshot.
-        }
-        entry = window_take(shard, row);
-        if (entry == NULL) {
-            window_rewind(shard, row->due_ms, row->id.seq);
-            return false;
-        }
-        if (entry->state == ENTRY_VISITING) {
-            entry_place(shard, entry);
-        }
+    return (claim != NULL && claim->attempt > row->attempt) ||
+           map_find(&shard->adrift, (uint64_t)row->id.seq) != NULL;
+}
+
+/* A row that would only lengthen a line that is long enough. */
+static bool is_superfluous(const struct shard *shard, const struct task *row)
+{
+    const struct broker *broker = shard->broker;
+    const struct queue_state *queue = map_find(&broker->queue_index, row->queue);
+
+    return queue != NULL && queue->line_len >= line_load_max(broker, queue) &&
+           row->due_ms <= lower_ms(broker, shard->database) && !is_claimed(shard, row);
+}
+
+/* A row that is due goes into its line at once: that is what the line is measured by. */
+static void put_away(struct shard *shard, struct entry *entry)
+{
+    struct broker *broker = shard->broker;
+    uint32_t queue = entry_queue(broker, entry)->queue.id;
+
+    if (entry->due_ms > lower_ms(broker, shard->database) || shard->state == SHARD_DRAINING ||
+        !window_has(shard, queue, entry->due_ms, entry->seq)) {
+        entry_place(shard, entry);
+        return;
+    }
+    entry_move(entry, ENTRY_WAITING);
+    entry_move(entry, ENTRY_READY);
+    list_init(&entry->ready);
+    line_add(broker, entry);
+}
+
+/* Put one row of a page away. False: the page ends before it, and its cursor has been set back. */
+static bool take_row(struct shard *shard, const struct store_read *page, const struct task *row)
+{
+    struct place place = place_of(row->due_ms, row->id.seq);
+    const struct park *parked = park_find(shard, row->queue);
+    struct entry *entry;
+
+    if (entry_find(shard, row->id.seq) != NULL ||
+        map_find(&shard->gone, (uint64_t)row->id.seq) != NULL) {
+        return true; // Memory is newer than the snapshot.
+    }
+    if (page->queue == 0 && parked != NULL && place_is_before(parked->cursor, place) &&
+        !is_claimed(shard, row)) {
+        return true; // It waits in the database: parked since the page was asked for.
+    }
+    if (is_superfluous(shard, row) &&
+        park(shard, map_find(&shard->broker->queue_index, row->queue), before(place))) {
+        return page->queue == 0;
+    }
+    entry = window_take(shard, row);
+    if (entry == NULL) {
+        window_rewind(shard, row->queue, row->due_ms, row->id.seq);
+        return false;
+    }
+    if (entry->state == ENTRY_VISITING) {
+        put_away(shard, entry);
     }
     return true;
 }
 
-static void advance_cursor(struct shard *shard, const struct store_read *page)
+static void take_rows(struct shard *shard, const struct store_read *page)
 {
-    shard->cursor_bucket = page->to_bucket;
-    shard->cursor_seq = INT64_MAX;
-    if (page->has_more) {
-        const struct task *last = &page->rows[page->row_count - 1];
+    for (size_t i = 0; i < page->row_count; i++) {
+        if (!take_row(shard, page, &page->rows[i])) {
+            return;
+        }
+    }
+}
 
-        shard->cursor_bucket = due_bucket(last->due_ms);
-        shard->cursor_seq = last->id.seq;
+/* Where a page has brought its cursor. */
+static struct place page_end(const struct store_read *page)
+{
+    const struct task *last = page->row_count == 0 ? NULL : &page->rows[page->row_count - 1];
+
+    REQUIRE(last != NULL || !page->has_more);
+    return page->has_more ? place_of(last->due_ms, last->id.seq)
+                          : (struct place){page->to_bucket, INT64_MAX};
+}
+
+/* All rows of a page have been put away, or the cursor was set back. */
+static void advance(struct shard *shard, struct park *park, const struct store_read *page)
+{
+    struct place end = page_end(page);
+
+    if (shard->is_rewound && place_is_before(shard->rewind, end)) {
+        end = shard->rewind;
+    }
+    if (park == NULL) {
+        shard->cursor = end;
+    } else if (place_is_before(end, shard->cursor)) {
+        park->cursor = end;
+    } else {
+        tell(shard->broker, "unpark", shard, 0, end.bucket, park->queue->queue.id);
+        park_free(park); // It is where the shard is.
     }
 }
 
 static void page_done(struct store_read *page)
 {
     struct shard *shard = page->owner;
+    struct park *park = shard->page_park;
     bool is_fresh = shard->page_serial == shard->serial;
     int result = page->result;
 
     if (is_fresh && result == 0) {
-        (void)take_rows(shard, page);
-        advance_cursor(shard, page);
+        take_rows(shard, page);
+        advance(shard, park, page);
     }
     shard->is_paging = false;
+    shard->is_rewound = false;
+    shard->was_parked = park != NULL;
+    shard->page_park = NULL;
+    mem_free(shard->page_skip);
+    shard->page_skip = NULL;
+    if (shard->page_queue != NULL) {
+        shard->page_queue->reading -= page->limit;
+    }
     map_fini(&shard->gone);
     if (is_fresh && result == 0) {
-        if (shard->is_rewound) {
-            shard->is_rewound = false;
-            rewind_to(shard, shard->rewind_bucket, shard->rewind_seq);
-        }
-        tell(shard->broker, "page", shard, shard->cursor_seq, (int64_t)page->row_count,
-             shard->cursor_bucket);
+        tell(shard->broker, "page", shard, shard->cursor.seq, (int64_t)page->row_count,
+             shard->cursor.bucket);
         shard_on_page(shard);
     } else if (is_fresh && result == ERR_FENCED) {
         shard_fenced(shard);
     } else if (is_fresh) {
         shard_retry_later(shard);
     }
-    window_step(shard);
+    shard_touch(shard); // The next page.
 }
 
 static bool wants_page(const struct shard *shard)
@@ -208,22 +322,83 @@ static bool wants_page(const struct shard *shard)
                     (shard->state == SHARD_LOADING && list_is_empty(&shard->unknown));
 
     return may_load && !shard->is_paging && shard->has_claims &&
-           shard->broker->now.boot >= shard->retry_at;
+           shard->broker->now.boot >= shard->retry_at &&
+           shard->broker->now.database[shard->database].lower_us != INT64_MIN;
+}
+
+/* Ask for a page of a park's queue, or, NULL, of all that are not parked. */
+static void send_page(struct shard *shard, struct park *park, uint32_t limit)
+{
+    struct broker *broker = shard->broker;
+    struct store_read *page = &shard->page;
+    struct place from = park == NULL ? shard->cursor : park->cursor;
+
+    *page = (struct store_read){.kind = STORE_READ_SLICE,
+                                .database = shard->database,
+                                .shard = shard->id,
+                                .epoch = shard->epoch,
+                                .after_bucket = from.bucket,
+                                .after_seq = from.seq,
+                                .to_bucket = shard->target,
+                                .limit = limit,
+                                .queue = park == NULL ? 0 : park->queue->queue.id,
+                                .cb = page_done,
+                                .owner = shard};
+    if (park == NULL && park_numbers(shard, &shard->page_skip, &page->skip_count) != 0) {
+        shard_retry_later(shard);
+        return;
+    }
+    page->skip = shard->page_skip;
+    shard->page_serial = shard->serial;
+    shard->page_park = park;
+    shard->page_queue = park == NULL ? NULL : park->queue;
+    shard->is_rewound = false;
+    map_init(&shard->gone, GONE_MAX);
+    // The horizon rises now, when the read is sent, not when it is answered.
+    shard->is_paging = broker->env.store->read(broker->env.store, page) == 0;
+    if (!shard->is_paging) {
+        mem_free(shard->page_skip);
+        shard->page_skip = NULL;
+        shard_retry_later(shard);
+    } else if (park != NULL) {
+        park->queue->reading += limit;
+    }
+}
+
+/* Park here, where the shard stands, the queues whose lines are full: their rows would only be read
+ * to be left out. */
+static void park_full(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *queue = broker->queues[i];
+
+        if (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue) &&
+            !park(shard, queue, shard->cursor)) {
+            return;
+        }
+    }
+}
+
+static void raise_target(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    shard->target = time_max(
+        shard->target, due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
 }
 
 void window_step(struct shard *shard)
 {
     struct broker *broker = shard->broker;
-    struct store_read *page = &shard->page;
     size_t room = pool_left(&broker->entries);
 
-    if (broker->now.database[shard->database].lower_us == INT64_MIN || !wants_page(shard)) {
+    if (!wants_page(shard)) {
         return; // Without a clock nobody knows what is near.
     }
-    shard->target = time_max(
-        shard->target, due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
-    shard->is_loaded =
-        !is_before(shard->cursor_bucket, shard->cursor_seq, shard->target, INT64_MAX);
+    raise_target(shard);
+    shard->is_loaded = !place_is_before(shard->cursor, (struct place){shard->target, INT64_MAX});
     if (shard->is_loaded) {
         return;
     }
@@ -233,23 +408,57 @@ void window_step(struct shard *shard)
         }
         return;
     }
-    *page = (struct store_read){.kind = STORE_READ_SLICE,
-                                .database = shard->database,
-                                .shard = shard->id,
-                                .epoch = shard->epoch,
-                                .after_bucket = shard->cursor_bucket,
-                                .after_seq = shard->cursor_seq,
-                                .to_bucket = shard->target,
-                                .limit = (uint32_t)time_min((int64_t)room, SLICE_ROW_COUNT_MAX),
-                                .cb = page_done,
-                                .owner = shard};
-    shard->page_serial = shard->serial;
-    shard->is_rewound = false;
-    map_init(&shard->gone, GONE_MAX);
-    // The horizon rises now, when the read is sent, not when it is answered.
-    shard->is_paging = broker->env.store->read(broker->env.store, page) == 0;
-    if (!shard->is_paging) {
-        shard_retry_later(shard);
+    park_full(shard);
+    send_page(shard, NULL, (uint32_t)time_min((int64_t)room, SLICE_ROW_COUNT_MAX));
+}
+
+/* A shard's own pages and those of its parks take turns. */
+static bool may_refill(const struct shard *shard)
+{
+    return wants_page(shard) && (shard->is_loaded || !shard->was_parked);
+}
+
+/* Read on for a queue whose line has become short. */
+static void refill(struct broker *broker, struct queue_state *queue)
+{
+    int64_t max = line_load_max(broker, queue);
+
+    while (queue->line_len + queue->reading <= max / 2) {
+        struct park *park = park_first(queue, may_refill);
+        int64_t room = (int64_t)pool_left(&broker->entries);
+        int64_t wanted = max - queue->line_len - queue->reading;
+
+        if (park == NULL || room < PAGE_ROW_COUNT_MIN) {
+            return;
+        }
+        raise_target(park->shard);
+        send_page(
+            park->shard, park,
+            (uint32_t)time_min(room, time_clamp(wanted, PAGE_ROW_COUNT_MIN, SLICE_ROW_COUNT_MAX)));
+    }
+}
+
+void window_refill(struct broker *broker)
+{
+    if (pool_used(&broker->parks) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        if (!list_is_empty(&broker->queues[i]->parks)) {
+            refill(broker, broker->queues[i]);
+        }
+    }
+}
+
+/* Set all cursors back. */
+static void rewind_all(struct shard *shard, struct place place)
+{
+    struct map_iter iter = {0};
+    struct park *parked;
+
+    rewind_to(shard, NULL, place);
+    while ((parked = map_next(&shard->parks, &iter)) != NULL) {
+        rewind_to(shard, parked, place);
     }
 }
 
@@ -274,15 +483,34 @@ static void evict_after(struct shard *shard, int64_t bucket)
             entry_free(shard, broker->evicted[i]);
         }
     } while (count == ARRAY_COUNT(broker->evicted));
-    rewind_to(shard, bucket, INT64_MAX);
+    rewind_all(shard, (struct place){bucket, INT64_MAX});
     shard->target = time_min(shard->target, bucket);
+}
+
+/* Lines that have become too long, because others have lines too by now. The last come go. */
+static void trim_lines(struct broker *broker)
+{
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *queue = broker->queues[i];
+        uint32_t max = line_max(broker);
+
+        while (queue->line_len > max && !list_is_empty(&queue->ready)) {
+            struct entry *entry = CONTAINER_OF(queue->ready.previous, struct entry, ready);
+
+            if (!window_park(&broker->shards[entry->shard], entry)) {
+                return;
+            }
+        }
+    }
 }
 
 void window_adapt(struct broker *broker)
 {
     uint32_t max = broker->options.entry_count_max;
-    size_t used = pool_used(&broker->entries);
+    size_t used;
 
+    trim_lines(broker);
+    used = pool_used(&broker->entries);
     if (used < max / 2 && broker->window_ms < broker->options.window_ms) {
         broker->window_ms = time_min(broker->window_ms * 2, broker->options.window_ms);
         return;

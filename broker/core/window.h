@@ -3,7 +3,8 @@
  * Which due times are in memory. Rows are read page by page in (bucket, seq) order; everything at
  * or before the cursor is in memory, and what a page in flight may or may not contain counts as
  * inside, so that no answered write falls between a snapshot and its reply. Memory that runs short
- * shrinks the window instead of losing anything. source: DESIGN 9, 10; RELIABILITY H-9
+ * shrinks the window instead of losing anything, and a queue that cannot keep up has its rows left
+ * in the database, behind a cursor of its own. source: DESIGN 9, 10; RELIABILITY H-9; ADR 0019
  */
 #ifndef FOLIOT_BROKER_CORE_WINDOW_H
 #define FOLIOT_BROKER_CORE_WINDOW_H
@@ -13,11 +14,21 @@
 /* Start empty: nothing is in memory. */
 void window_reset(struct shard *shard);
 
-/* Whether a row at this place is in memory or on its way there: then an entry must exist for it. */
-bool window_has(const struct shard *shard, wall_ms due_ms, int64_t seq);
+/* Whether a row of a queue, by number, at this place is in memory or on its way there: then an
+ * entry must exist for it. */
+bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq);
 
 /* A row inside the window found no room: set the cursor back before it, to be read again later. */
-void window_rewind(struct shard *shard, wall_ms due_ms, int64_t seq);
+void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq);
+
+/*
+ * The line of the entry's queue is too long: free the entry and leave its row, and those behind it,
+ * to the database until there is room.
+ *
+ * shape:  quiet, without a flight.
+ * result: false when memory is short; nothing has changed then.
+ */
+bool window_park(struct shard *shard, struct entry *entry);
 
 /* A task has left memory; a page that is being read must not bring it back. */
 void window_forget(struct shard *shard, int64_t seq);
@@ -33,6 +44,9 @@ MUST_USE struct entry *window_take(struct shard *shard, const struct task *row);
 
 /* Read the next page if the window has moved on, memory allows and none is being read. */
 void window_step(struct shard *shard);
+
+/* Once per tick: read on for queues that are parked somewhere and whose line has become short. */
+void window_refill(struct broker *broker);
 
 /* Once a scan: shrink the window of all shards when entries run short, widen it when quiet. */
 void window_adapt(struct broker *broker);

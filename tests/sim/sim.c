@@ -175,6 +175,7 @@ void sim_heal(struct sim *sim)
 {
     sim->is_healed = true;
     sim_faults_heal(sim->faults);
+    sim_load_heal(sim->load);
 }
 
 static void make_cluster(struct sim *sim)

@@ -18,9 +18,10 @@
 /* Every second queue forgets a key with its task. */
 #define QUEUE_KEY_MEMORY_MS(number) ((number) % 2 == 0 ? 0 : 3000)
 
-/* Every fourth queue has little room, but never less than the load needs: a queue that cannot keep
- * up fills the memory of its owners, and they have no way yet to hold it elsewhere. */
-#define ROOM_SMALL 300
+/* Attempts at once of a queue. Every fourth has as many as the options say, perhaps none, and now
+ * and then, and for good when the faults are over, as many as the others. */
+#define ROOM_USUAL                 2000
+#define QUEUE_HAS_OWN_ROOM(number) ((number) % 4 == 3)
 
 #define HOPS_MAX    3
 #define EDGE_US     US_PER_S /* a call for a shard without an owner waits so long. DESIGN 6 */
@@ -57,7 +58,11 @@ struct sim_load {
     struct sim *sim;
     struct prng prng;
     struct sim_event next;
+    struct sim_event policy;
+    struct store *store; /* where policy is changed, past all faults */
     bool is_stopped;
+    uint32_t policy_version;
+    bool is_roomy; /* no queue has less room than usual now */
     struct sim_answer **answers;
     size_t answer_count;
 };
@@ -440,6 +445,10 @@ void sim_load_start(struct sim_load *load)
     if (load->sim->options.call_every_us > 0) {
         sim_after(load->sim, &load->next, US_PER_S);
     }
+    if (load->sim->options.room_every_us > 0) {
+        sim_after(load->sim, &load->policy,
+                  sim_span(&load->prng, load->sim->options.room_every_us));
+    }
 }
 
 void sim_load_stop(struct sim_load *load)
@@ -491,12 +500,7 @@ static void put_done(struct store_queue_put *put)
     REQUIRE(put->result == 0);
 }
 
-static void closed(void *ctx)
-{
-    (void)ctx;
-}
-
-static void fill_queue(struct queue *queue, uint32_t number)
+static void fill_queue(struct queue *queue, uint32_t number, uint32_t room)
 {
     queue_init(queue);
     (void)snprintf(queue->tenant, sizeof(queue->tenant), "sim");
@@ -506,7 +510,7 @@ static void fill_queue(struct queue *queue, uint32_t number)
     queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
     queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
     queue->key_memory_ms = QUEUE_KEY_MEMORY_MS(number);
-    queue->concurrency_max = number % 4 == 3 ? ROOM_SMALL : 2000;
+    queue->concurrency_max = QUEUE_HAS_OWN_ROOM(number) ? room : ROOM_USUAL;
     queue->retry = (struct retry_policy){.initial_ms = 100,
                                          .multiplier_permille = 2000,
                                          .max_ms = 2000,
@@ -515,28 +519,68 @@ static void fill_queue(struct queue *queue, uint32_t number)
                                          .unknowns_max = 4};
 }
 
+/* Make or change a queue at once. */
+static void put_queue(struct sim_load *load, uint32_t number, uint32_t room, uint32_t version)
+{
+    struct store_queue_put put = {.cb = put_done, .expected_version = version};
+    struct store_mem_request *request;
+    int err;
+
+    fill_queue(&put.queue, number, room);
+    err = load->store->queue_put(load->store, &put);
+    REQUIRE(err == 0);
+    while ((request = store_mem_find(load->sim->mem, &put)) != NULL) {
+        (void)store_mem_step(load->sim->mem, request); // Nobody else locks queues.
+    }
+    REQUIRE(put.queue.id == number);
+}
+
+static void set_room(struct sim_load *load, bool is_roomy)
+{
+    uint32_t room = is_roomy ? ROOM_USUAL : load->sim->options.room;
+
+    if (load->is_roomy == is_roomy) {
+        return;
+    }
+    load->is_roomy = is_roomy;
+    load->policy_version++;
+    for (uint32_t i = 1; i <= load->sim->queue_count; i++) {
+        if (QUEUE_HAS_OWN_ROOM(i)) {
+            put_queue(load, i, room, load->policy_version);
+        }
+    }
+}
+
+void sim_load_heal(struct sim_load *load)
+{
+    sim_cancel(load->sim, &load->policy);
+    set_room(load, true);
+}
+
+static void on_policy(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct sim_load *load = CONTAINER_OF(event, struct sim_load, policy);
+
+    if (!is_dropped) {
+        set_room(load, !load->is_roomy);
+        sim_after(sim, event, sim_span(&load->prng, sim->options.room_every_us));
+    }
+}
+
 struct sim_load *sim_load_new(struct sim *sim)
 {
     struct sim_load *load = sim_need(1, sizeof(*load));
-    struct store *store = store_mem_client(sim->mem, NULL);
-    struct store_queue_put put = {.cb = put_done};
 
     load->sim = sim;
     load->next = (struct sim_event){.fire = on_next};
+    load->policy = (struct sim_event){.fire = on_policy};
     prng_init_named(&load->prng, sim->options.seed, "load");
-    REQUIRE(store != NULL);
+    load->store = store_mem_client(sim->mem, NULL);
+    REQUIRE(load->store != NULL);
     sim->queue_count = sim->options.queue_count;
     for (uint32_t i = 1; i <= sim->queue_count; i++) {
-        int err;
-
-        fill_queue(&put.queue, i);
-        err = store->queue_put(store, &put);
-        REQUIRE(err == 0);
-        store_mem_run(sim->mem);
-        REQUIRE(put.queue.id == i);
+        put_queue(load, i, sim->options.room, 0);
     }
-    store->close(store, closed, NULL);
-    store_mem_run(sim->mem);
     return load;
 }
 

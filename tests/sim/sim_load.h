@@ -17,6 +17,9 @@ void sim_load_free(struct sim_load *load);
 void sim_load_start(struct sim_load *load);
 void sim_load_stop(struct sim_load *load);
 
+/* The faults are over: no queue has less room than usual any more. */
+void sim_load_heal(struct sim_load *load);
+
 /* Calls inside a process that is gone will never be answered. shape: its core is freed. */
 void sim_load_crash(struct sim_load *load, struct sim_node *node);
 

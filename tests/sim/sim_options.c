@@ -87,6 +87,7 @@ void sim_options_quiet(struct sim_options *options, uint64_t seed)
         .session_timeout_ms = 4000,
         .window_ms = 120000,
         .entry_count_max = 20000,
+        .room = 2000,
         .store_us = 500,
         .network_us = 200,
         .coord_us = 1000,
@@ -196,6 +197,8 @@ static const struct option {
     OPTION("far", far_permille),
     OPTION("burst", burst_permille),
     OPTION("large", large_permille),
+    OPTION("room", room),
+    OPTION("room_every_us", room_every_us),
     OPTION("store_us", store_us),
     OPTION("network_us", network_us),
     OPTION("coord_us", coord_us),
@@ -206,6 +209,7 @@ static const struct option {
     OPTION("drift_ppm", drift_ppm),
     OPTION("give_up", give_up_permille),
     OPTION("refuse", refuse_permille),
+    OPTION("short", short_permille),
     OPTION("orphan_us", orphan_us),
     OPTION("database_down_every_us", database_down_every_us),
     OPTION("database_down_us", database_down_us),
@@ -303,6 +307,20 @@ static void draw_storm(struct sim_options *options, struct prng *prng)
     }
 }
 
+/* Queues that cannot keep up, and pages that end where the store likes. */
+static void draw_room(struct sim_options *options, struct prng *prng)
+{
+    options->room = (uint32_t)PICK(prng, 0, 3, 20, 300, 2000);
+    options->room_every_us = every(prng, MINUTE_US / 2);
+    options->short_permille = (uint32_t)PICK(prng, 0, 0, 300);
+    if (prng_chance(prng, 250)) { // One that is blocked for long, beside others that are busy.
+        options->room = (uint32_t)PICK(prng, 0, 1);
+        options->queue_count = 3;
+        options->call_every_us = 5000;
+        options->entry_count_max = (uint32_t)PICK(prng, 2100, 5000);
+    }
+}
+
 void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minutes)
 {
     struct prng prng;
@@ -316,6 +334,7 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_faults(options, &prng);
     draw_target(options, &prng);
     draw_storm(options, &prng);
+    draw_room(options, &prng);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)

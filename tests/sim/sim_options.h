@@ -58,6 +58,8 @@ struct sim_options {
     uint32_t far_permille;   /* creates due beyond the window */
     uint32_t burst_permille; /* calls that come as a burst of many */
     uint32_t large_permille; /* payloads that memory does not keep */
+    uint32_t room;           /* attempts at once of every fourth queue */
+    int64_t room_every_us;   /* it is as much as the others' for a while */
     /* delays */
     int64_t store_us;       /* mean of one stage of a request */
     int64_t network_us;     /* mean of one way */
@@ -70,6 +72,7 @@ struct sim_options {
     /* faults of the store */
     uint32_t give_up_permille; /* per stage */
     uint32_t refuse_permille;  /* per request */
+    uint32_t short_permille;   /* slices that end before their limit, and say so */
     int64_t orphan_us;         /* most that an orphan rests between stages */
     int64_t database_down_every_us;
     int64_t database_down_us;    /* mean */

@@ -134,6 +134,11 @@ static void on_read(struct store_read *read)
         read->row_count < read->limit) {
         read->row_count--;
     }
+    if (read->kind == STORE_READ_SLICE && read->row_count > 1 &&
+        prng_chance(&step->sim_store->prng, node->sim->options.short_permille)) {
+        read->row_count = 1 + prng_below(&step->sim_store->prng, read->row_count);
+        read->has_more = true;
+    }
     sim_enter_core(node->sim);
     read->cb(read);
     sim_leave_core(node->sim);

@@ -16,7 +16,7 @@
 
 #define START_MS     INT64_C(1700000000000)
 #define SHARDS       4U
-#define ATTEMPTS_MAX 64
+#define ATTEMPTS_MAX 16384
 
 struct rig {
     struct coord coord; /* first: the vtable finds us */

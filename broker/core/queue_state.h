@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A queue as the core remembers it: its policy, its line, and where the rest of it waits. A part of
+ * state.h.
+ */
+#ifndef FOLIOT_BROKER_CORE_QUEUE_STATE_H
+#define FOLIOT_BROKER_CORE_QUEUE_STATE_H
+
+#include "broker/core/inspect.h"
+#include "lib/base/list.h"
+#include "lib/model/queue.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct shard;
+
+/* Queues parked in shards, all together: what 32 queues that are blocked in every shard need. */
+#define PARKS_MAX 131072U
+
+/* A place in the order in which a shard's rows are read: bucket, then seq. */
+struct place {
+    int64_t bucket;
+    int64_t seq;
+};
+
+static inline bool place_is_before(struct place a, struct place b)
+{
+    return a.bucket < b.bucket || (a.bucket == b.bucket && a.seq < b.seq);
+}
+
+struct queue_state {
+    struct queue queue;
+    bool is_known;       /* read from home; else only its number is known, and its tasks wait */
+    bool is_held;        /* paused, by the clock as of this tick */
+    uint64_t list;       /* the broker's queue_list in which it came last */
+    uint16_t index;      /* in broker.queues */
+    uint32_t flights;    /* claimed or running */
+    boot_us full_until;  /* its target had no room: nothing is offered before */
+    uint32_t fetching;   /* payloads being read; each will need the room of a flight */
+    struct list ready;   /* entries, first come first served */
+    struct list fetched; /* entries of that line whose payload was read: served before it */
+    uint32_t line_len;   /* entries in both lists */
+    uint32_t reading;    /* rows that pages for its parks may bring */
+    struct list parks;   /* where its rows wait in the database */
+    struct queue_counts counts; /* since the start */
+};
+
+/* A queue that is parked in a shard. 1. Of the queue's rows those at or before the cursor are in
+ * memory; this takes the place of the shard's own cursor. */
+struct park {
+    struct list link; /* in queue_state.parks */
+    struct shard *shard;
+    struct queue_state *queue;
+    struct place cursor;
+};
+
+#endif
