@@ -97,10 +97,19 @@ struct config {
     int64_t limits_connections;
     int64_t limits_connections_per_address;
     int64_t limits_streams;
-    int64_t limits_calls;       /* tasks in calls that wait for an answer */
-    int64_t gzip_from;          /* bytes from which answers are packed; 0: never */
-    int64_t reflection;         /* enum config_switch */
-    span_ms connection_idle_ms; /* 0: never closed for it, and so on */
+    int64_t limits_calls; /* tasks in calls that wait for an answer */
+    int64_t gzip_from;    /* bytes from which answers are packed; 0: never */
+    char *tls_cert;       /* file; empty: no TLS */
+    char *tls_key;
+    char *tls_ca;
+    int64_t tls_clients;   /* enum tls_clients: off, optional, required */
+    span_ms tls_reload_ms; /* 0: on SIGHUP only */
+    char *targets_tls_ca;
+    char *targets_tls_cert;
+    char *targets_tls_key;
+    span_ms targets_keepalive_ms; /* 0: no pings */
+    int64_t reflection;           /* enum config_switch */
+    span_ms connection_idle_ms;   /* 0: never closed for it, and so on */
     span_ms connection_age_ms;
     span_ms connection_age_grace_ms;
     span_ms connection_ping_after_ms;

@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Pings of ours more often than this are taken for an attack. source: RELIABILITY N-7 */
+#define KEEPALIVE_MS_MIN 10000
+
 #define HOST_SIZE     256
 #define NAME_LETTERS  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-[]"
 #define PLAIN_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -269,6 +272,35 @@ static void check_patterns(const struct config *config, struct buf *errors)
     }
 }
 
+/* A certificate and its key, each under its key in the table. */
+static void check_pair(const struct config *config, const char *cert_key, const char *key_key,
+                       bool is_complete, struct buf *errors)
+{
+    char why[96];
+
+    if (!is_complete) {
+        (void)snprintf(why, sizeof(why), "must be set together with %s", cert_key);
+        wrong(errors, config, key_key, why);
+    }
+}
+
+static void check_tls(const struct config *config, struct buf *errors)
+{
+    check_pair(config, "tls.cert", "tls.key",
+               (config->tls_cert[0] == '\0') == (config->tls_key[0] == '\0'), errors);
+    check_pair(config, "targets.tls_cert", "targets.tls_key",
+               (config->targets_tls_cert[0] == '\0') == (config->targets_tls_key[0] == '\0'),
+               errors);
+    if (config->tls_clients != CONFIG_OFF &&
+        (config->tls_cert[0] == '\0' || config->tls_ca[0] == '\0')) {
+        wrong(errors, config, "tls.client_certificates",
+              "needs tls.cert, tls.key and, to check them by, tls.ca");
+    }
+    if (config->targets_keepalive_ms > 0 && config->targets_keepalive_ms < KEEPALIVE_MS_MIN) {
+        wrong(errors, config, "targets.keepalive", "must be 0 for never, or at least 10s");
+    }
+}
+
 void config_check(const struct config *config, struct buf *errors)
 {
     check_listen(config, "listen", config->listen, errors);
@@ -280,6 +312,7 @@ void config_check(const struct config *config, struct buf *errors)
     check_zookeeper(config, errors);
     check_databases(config, errors);
     check_patterns(config, errors);
+    check_tls(config, errors);
 }
 
 static int fill_in(char **field, const char *from)

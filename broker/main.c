@@ -55,10 +55,17 @@ static int show_config(const struct config *config)
 
 static int act(const struct config *config, enum config_action action, struct config_report *report)
 {
+    char line[1024];
+
     switch (action) {
     case CONFIG_SHOW_CONFIG:
         return show_config(config);
     case CONFIG_CHECK_ONLY:
+        if (server_tls_check(config, line, sizeof(line)) != 0) {
+            (void)fprintf(stderr, "%s\nfoliotd: the settings cannot be used; see foliotd --help\n",
+                          line);
+            return SERVER_EXIT_USAGE;
+        }
         (void)fputs(buf_text(&report->warnings), stderr);
         (void)fputs("foliotd: the settings are good\n", stderr);
         return SERVER_EXIT_OK;

@@ -34,6 +34,7 @@ struct figures {
     uint32_t shard_count;
     uint32_t shards_unowned; /* nobody is known to serve them */
     uint32_t members;
+    uint64_t tls_expires_s; /* since 1970; 0: no TLS */
     bool is_ready;
     struct database_figures databases[DATABASE_COUNT_MAX];
     uint32_t database_count;

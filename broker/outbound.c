@@ -324,7 +324,7 @@ static int start_flight(struct flight *flight)
     }
     address = &flight->route->address;
     fill_call(flight);
-    err = target_pool_start(o->pool, address->kind, address->authority, &flight->call);
+    err = target_pool_start(o->pool, address, &flight->call);
     if (err == ERR_INVALID || err == ERR_TOO_LARGE) {
         refuse(flight, "the target's address or request cannot be used");
         return 0;

@@ -31,6 +31,7 @@ struct peer {
 struct peers {
     struct loop *loop;
     struct resolver *resolver;
+    struct tls *tls;
     struct rpc_metadata metadata; /* of every call */
     struct list list;
     uint32_t count;
@@ -39,16 +40,17 @@ struct peers {
     struct loop_task closed; /* when there is no channel to wait for */
 };
 
-int peers_open(struct loop *loop, struct resolver *resolver, const char *name, struct peers **out)
+int peers_open(const struct peers_options *options, struct peers **out)
 {
     struct peers *peers = mem_new(1, sizeof(*peers));
 
     if (peers == NULL) {
         return ERR_NO_MEMORY;
     }
-    peers->loop = loop;
-    peers->resolver = resolver;
-    peers->metadata = (struct rpc_metadata){METADATA_FORWARDED, slice_of(name)};
+    peers->loop = options->loop;
+    peers->resolver = options->resolver;
+    peers->tls = options->tls;
+    peers->metadata = (struct rpc_metadata){METADATA_FORWARDED, slice_of(options->name)};
     list_init(&peers->list);
     *out = peers;
     return 0;
@@ -76,6 +78,7 @@ static int open_peer(struct peers *peers, const char *address, struct peer **out
     rpc_channel_options_init(&options);
     options.target = peer->address;
     options.resolver = peers->resolver;
+    options.tls = peers->tls;
     options.queue_max = PEER_QUEUE_MAX;
     options.concurrency_max = PEER_CONCURRENCY_MAX;
     options.request_bytes_max = RPC_MESSAGE_BYTES_MAX;

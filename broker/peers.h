@@ -10,6 +10,7 @@
 
 struct loop;
 struct resolver;
+struct tls;
 struct peers;
 
 /* Metadata of a call that was passed on once already; the value is the name of who did it. */
@@ -18,9 +19,16 @@ struct peers;
 /* A call that is passed on ends after this long, whether its client set a deadline or not. */
 #define FORWARD_TIMEOUT_MS 30000
 
-/* shape: name is ours, borrowed. errors: ERR_NO_MEMORY. */
-MUST_USE int peers_open(struct loop *loop, struct resolver *resolver, const char *name,
-                        struct peers **out);
+/* Everything is borrowed. */
+struct peers_options {
+    struct loop *loop;
+    struct resolver *resolver;
+    struct tls *tls;  /* NULL: cleartext */
+    const char *name; /* ours */
+};
+
+/* errors: ERR_NO_MEMORY. */
+MUST_USE int peers_open(const struct peers_options *options, struct peers **out);
 
 /*
  * Pass a call on to the broker at an address.

@@ -116,6 +116,8 @@ static int open_outbound(struct server *server)
         .loop = server->loop,
         .pool = {.loop = server->loop,
                  .resolver = server->resolver,
+                 .tls = server->tls.targets,
+                 .keepalive_ms = server->config->targets_keepalive_ms,
                  .target_count_max = (uint32_t)config->targets_max,
                  .concurrency_max = (uint32_t)config->target_concurrency,
                  .queue_max = (uint32_t)config->target_queue,
@@ -182,6 +184,7 @@ static int open_services(struct server *server)
     struct service_options options = {
         .loop = server->loop,
         .resolver = server->resolver,
+        .tls = server->tls.peers,
         .broker = server->broker,
         .now = &server->now,
         .store = server->store,
@@ -239,6 +242,9 @@ static int open_parts(struct server *server)
     resolver_options_init(&resolver);
     err = resolver_open(server->loop, &resolver, &server->resolver);
     if (err == 0) {
+        err = server_tls_open(server);
+    }
+    if (err == 0) {
         err = server_listen(server);
     }
     if (err == 0) {
@@ -259,6 +265,9 @@ static int open_parts(struct server *server)
     }
     if (err == 0) {
         err = open_signals(server);
+    }
+    if (err == 0) {
+        err = server_tls_watch(server);
     }
     return err != 0 ? err
                     : watchdog_open(server->loop, server->session_timeout_ms, NULL, NULL,
@@ -372,6 +381,7 @@ static void block_signals(void)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGHUP);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 

@@ -34,6 +34,13 @@ struct server_setup {
 };
 
 /*
+ * Can the files of TLS be used that the settings name? For --check-config.
+ *
+ * errors: ERR_INVALID, ERR_NO_MEMORY; text then says why, in one line.
+ */
+MUST_USE int server_tls_check(const struct config *config, char *text, size_t size);
+
+/*
  * Run until a signal asks for the end.
  *
  * return: an exit status.

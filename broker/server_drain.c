@@ -193,6 +193,7 @@ static void free_loop(struct server *server)
         loop_hook_del(&server->first);
         loop_hook_del(&server->last);
     }
+    server_tls_unwatch(server);
     if (server->terminate != NULL) {
         loop_signal_close(server->terminate);
     }
@@ -238,5 +239,6 @@ void server_free(struct server *server)
     if (server->loop != NULL) {
         free_loop(server);
     }
+    server_tls_close(&server->tls);
     buf_fini(&server->page);
 }

@@ -40,6 +40,9 @@ int server_listen(struct server *server)
     int err;
 
     fill_options(config, &options);
+    options.tls = server->tls.calls;
+    options.refused = server_on_tls_refused;
+    options.refused_ctx = server;
     options.address = host;
     err = config_split_address(config->listen, host, sizeof(host), &options.port);
     if (err == 0) {

@@ -75,6 +75,18 @@ struct server_database {
     bool is_writable;
 };
 
+/* Keys and certificates; NULL: not wanted. */
+struct server_tls {
+    struct tls *calls; /* of what listens */
+    struct tls *peers; /* for the other brokers */
+    struct tls *targets;
+    struct loop_timer look; /* when the files are looked at again */
+    struct loop_signal *hangup;
+    bool is_watching;
+    boot_us refused_us; /* when a refused client was logged last; 0: never */
+    uint64_t unlogged_count;
+};
+
 /*
  * 1. now is the time of this turn; the core has been given it.
  * 2. Parts are NULL before they are opened and after they are closed.
@@ -107,6 +119,7 @@ struct server {
     struct loop *loop;
     struct watchdog *watchdog;
     struct resolver *resolver;
+    struct server_tls tls;
     struct rpc_server *rpc;
     struct rpc_health *health;
     struct rpc_reflection *reflection; /* NULL if it is off */
@@ -150,6 +163,21 @@ void server_cannot_listen(struct server *server, const char *message, const char
 
 /* Open the port for calls. errors: as rpc_server_open, logged. */
 MUST_USE int server_listen(struct server *server);
+
+/* ---- server_tls.c ---- */
+
+/* Read the files. errors: as tls_open, logged. */
+MUST_USE int server_tls_open(struct server *server);
+
+/* Free. shape: what used it is closed. */
+void server_tls_close(struct server_tls *tls);
+
+/* Read the files again on SIGHUP and when they have changed. errors: as loop_signal_open. */
+MUST_USE int server_tls_watch(struct server *server);
+void server_tls_unwatch(struct server *server);
+
+/* Shape of rpc_refused_fn; ctx is the server. */
+void server_on_tls_refused(const char *peer, const char *why, void *ctx);
 
 /* ---- server_drain.c ---- */
 

@@ -6,6 +6,7 @@
 
 #include "lib/base/beat.h"
 #include "lib/io/clock.h"
+#include "lib/io/tls.h"
 
 #include <string.h>
 
@@ -70,6 +71,8 @@ static void gather(struct server *server, struct figures *figures)
     service_get_stats(server->service, &figures->service);
     rpc_server_get_stats(server->rpc, &figures->rpc);
     gather_shards(server, figures);
+    figures->tls_expires_s =
+        server->tls.calls == NULL ? 0 : (uint64_t)tls_expires_s(server->tls.calls);
     figures->database_count = server->database_count;
     for (uint32_t i = 0; i < server->database_count; i++) {
         struct server_database *database = &server->databases[i];

@@ -65,7 +65,9 @@ int service_open(const struct service_options *options, struct service **out)
     service->options = *options;
     buf_init(&service->scratch, RPC_MESSAGE_BYTES_MAX);
     list_init(&service->tellings);
-    err = peers_open(options->loop, options->resolver, options->name, &service->peers);
+    err = peers_open(
+        &(struct peers_options){options->loop, options->resolver, options->tls, options->name},
+        &service->peers);
     if (err != 0) {
         mem_free(service);
         return err;

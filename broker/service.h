@@ -24,6 +24,7 @@ struct service;
 /* All borrowed until the close callback. */
 struct service_options {
     struct loop *loop;
+    struct tls *tls; /* for the other brokers; NULL: cleartext */
     struct resolver *resolver;
     struct broker *broker;
     const struct now *now; /* the time of the turn */

@@ -20,6 +20,7 @@ struct target_pool;
 struct target {
     struct target_pool *pool;
     char *authority; /* host:port; what the pool is sorted by */
+    bool uses_tls;
     struct loop *loop;
     struct rpc_channel *channel;
     uint32_t live;

@@ -20,7 +20,8 @@
 #define ANSWER_BYTES_MAX  4194304
 
 /*
- * 1. targets[0 … count) are sorted by authority, without repeats; count ≤ options.target_count_max.
+ * 1. targets[0 … count) are sorted by authority and TLS, without repeats; count ≤
+ * options.target_count_max.
  * 2. closing: closing_count channels have not called back; their targets are still in the pool.
  */
 struct target_pool {
@@ -54,17 +55,22 @@ int target_pool_open(const struct target_pool_options *options, struct target_po
 
 /* ---- the sorted list ---- */
 
-static int compare(struct slice authority, const struct target *target)
+static int compare(const struct target_address *address, const struct target *target)
 {
+    struct slice authority = address->authority;
     size_t len = strlen(target->authority);
     size_t common = authority.len < len ? authority.len : len;
     int order = memcmp(authority.data, target->authority, common);
 
-    return order != 0 ? order : (authority.len > len) - (authority.len < len);
+    if (order == 0) {
+        order = (authority.len > len) - (authority.len < len);
+    }
+    return order != 0 ? order : (int)address->uses_tls - (int)target->uses_tls;
 }
 
 /* Where an address is, or where it belongs. */
-static uint32_t place_of(const struct target_pool *pool, struct slice authority, bool *is_there)
+static uint32_t place_of(const struct target_pool *pool, const struct target_address *address,
+                         bool *is_there)
 {
     uint32_t low = 0;
     uint32_t high = pool->count;
@@ -72,7 +78,7 @@ static uint32_t place_of(const struct target_pool *pool, struct slice authority,
     *is_there = false;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        int order = compare(authority, pool->targets[middle]);
+        int order = compare(address, pool->targets[middle]);
 
         if (order == 0) {
             *is_there = true;
@@ -84,10 +90,18 @@ static uint32_t place_of(const struct target_pool *pool, struct slice authority,
     return low;
 }
 
+/* The address of a target, for looking it up. */
+static struct target_address address_of(const struct target *target)
+{
+    return (struct target_address){.authority = slice_of(target->authority),
+                                   .uses_tls = target->uses_tls};
+}
+
 static void add_target(struct target_pool *pool, struct target *target)
 {
+    struct target_address address = address_of(target);
     bool is_there;
-    uint32_t at = place_of(pool, slice_of(target->authority), &is_there);
+    uint32_t at = place_of(pool, &address, &is_there);
 
     REQUIRE(!is_there && pool->count < pool->options.target_count_max);
     memmove(&pool->targets[at + 1], &pool->targets[at],
@@ -98,8 +112,9 @@ static void add_target(struct target_pool *pool, struct target *target)
 
 static void del_target(struct target_pool *pool, const struct target *target)
 {
+    struct target_address address = address_of(target);
     bool is_there;
-    uint32_t at = place_of(pool, slice_of(target->authority), &is_there);
+    uint32_t at = place_of(pool, &address, &is_there);
 
     REQUIRE(is_there && pool->targets[at] == target);
     pool->count--;
@@ -121,6 +136,9 @@ static int open_channel(const struct target_pool *pool, struct target *target)
     rpc_channel_options_init(&options);
     options.target = target->authority;
     options.resolver = pool->options.resolver;
+    options.tls = target->uses_tls ? pool->options.tls : NULL;
+    options.keepalive_ms =
+        pool->options.keepalive_ms == 0 ? SPAN_NEVER : pool->options.keepalive_ms;
     options.queue_max = pool->options.queue_max;
     options.concurrency_max = pool->options.concurrency_max;
     options.request_bytes_max = REQUEST_BYTES_MAX;
@@ -135,7 +153,8 @@ static void free_target(struct target *target)
     mem_free(target);
 }
 
-static int new_target(struct target_pool *pool, struct slice authority, struct target **out)
+static int new_target(struct target_pool *pool, const struct target_address *address,
+                      struct target **out)
 {
     struct target *target = mem_new(1, sizeof(*target));
     int err;
@@ -149,7 +168,8 @@ static int new_target(struct target_pool *pool, struct slice authority, struct t
     target->loop = pool->options.loop;
     target->live_max = pool->options.concurrency_max + pool->options.queue_max;
     target->batch_max = pool->options.batch_max;
-    target->authority = mem_copy(authority.data, authority.len);
+    target->uses_tls = address->uses_tls;
+    target->authority = mem_copy(address->authority.data, address->authority.len);
     err = target->authority == NULL ? ERR_NO_MEMORY : open_channel(pool, target);
     if (err != 0) {
         free_target(target);
@@ -185,10 +205,11 @@ static int make_room(struct target_pool *pool)
     return 0;
 }
 
-static int find_target(struct target_pool *pool, struct slice authority, struct target **out)
+static int find_target(struct target_pool *pool, const struct target_address *address,
+                       struct target **out)
 {
     bool is_there;
-    uint32_t at = place_of(pool, authority, &is_there);
+    uint32_t at = place_of(pool, address, &is_there);
     int err;
 
     if (is_there) {
@@ -196,20 +217,24 @@ static int find_target(struct target_pool *pool, struct slice authority, struct 
         return 0;
     }
     err = make_room(pool);
-    return err != 0 ? err : new_target(pool, authority, out);
+    return err != 0 ? err : new_target(pool, address, out);
 }
 
-int target_pool_start(struct target_pool *pool, enum target_kind kind, struct slice authority,
+int target_pool_start(struct target_pool *pool, const struct target_address *address,
                       struct target_call *call)
 {
     struct target *target = NULL;
-    int err = pool->is_closing ? ERR_FULL : find_target(pool, authority, &target);
+    int err;
 
+    if (address->uses_tls && pool->options.tls == NULL) {
+        return ERR_INVALID;
+    }
+    err = pool->is_closing ? ERR_FULL : find_target(pool, address, &target);
     if (err != 0 || target == NULL) {
         return err;
     }
     target->used = ++pool->used;
-    switch (kind) {
+    switch (address->kind) {
     case TARGET_GRPC_METHOD:
         return grpc_target_start(target, call);
     case TARGET_RECEIVER:

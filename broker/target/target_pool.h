@@ -11,10 +11,13 @@
 struct loop;
 struct resolver;
 struct target_pool;
+struct tls;
 
 struct target_pool_options {
     struct loop *loop;         /* borrowed */
     struct resolver *resolver; /* borrowed */
+    struct tls *tls;           /* of targets with TLS, borrowed; NULL: they cannot be used */
+    span_ms keepalive_ms;      /* PING when silent for so long with open calls; 0: never */
     uint32_t target_count_max; /* addresses with a channel at one time */
     uint32_t concurrency_max;  /* calls in flight per address */
     uint32_t queue_max;        /* attempts waiting per address, besides */
@@ -27,12 +30,12 @@ MUST_USE int target_pool_open(const struct target_pool_options *options, struct 
 /*
  * Start an attempt at an address.
  *
- * shape:  kind says how; call->path is set for TARGET_GRPC_METHOD.
+ * shape:  address is borrowed for this call; call->path is set for TARGET_GRPC_METHOD.
  * errors: ERR_FULL no room at this address, or every address is in use; ERR_NO_MEMORY; ERR_INVALID
  *         the address cannot be used. Nothing follows then.
  */
-MUST_USE int target_pool_start(struct target_pool *pool, enum target_kind kind,
-                               struct slice authority, struct target_call *call);
+MUST_USE int target_pool_start(struct target_pool *pool, const struct target_address *address,
+                               struct target_call *call);
 
 struct target_pool_stats {
     uint32_t targets;     /* addresses with a channel */

@@ -10,8 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GRPC_SCHEME     "grpc://"
-#define RECEIVER_SCHEME "receiver://"
+/* Whether a scheme wants TLS, and what it stands for. */
+static const struct {
+    const char *text;
+    enum target_kind kind;
+    bool uses_tls;
+} SCHEMES[] = {
+    {"grpc://", TARGET_GRPC_METHOD, false},
+    {"grpcs://", TARGET_GRPC_METHOD, true},
+    {"receiver://", TARGET_RECEIVER, false},
+    {"receivers://", TARGET_RECEIVER, true},
+};
 
 void queue_init(struct queue *queue)
 {
@@ -31,7 +40,7 @@ static int refuse_target(const char *target, const char *why, char *errmsg, size
 {
     (void)snprintf(errmsg, errmsg_size,
                    "target \"%.200s\" %s; write grpc://host:port/package.Service/Method or "
-                   "receiver://host:port",
+                   "receiver://host:port, with TLS grpcs:// or receivers://",
                    target, why);
     return ERR_INVALID;
 }
@@ -173,19 +182,29 @@ static bool is_method_path(struct slice path)
            path.data[path.len - 1] != '/';
 }
 
+/* What follows the scheme; NULL if it is none of ours. */
+static const char *take_scheme(const char *target, struct target_address *parts)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(SCHEMES); i++) {
+        size_t len = strlen(SCHEMES[i].text);
+
+        if (strncmp(target, SCHEMES[i].text, len) == 0) {
+            parts->kind = SCHEMES[i].kind;
+            parts->uses_tls = SCHEMES[i].uses_tls;
+            return target + len;
+        }
+    }
+    return NULL;
+}
+
 int target_parse(const char *target, struct target_address *address, char *errmsg,
                  size_t errmsg_size)
 {
     struct target_address parts = {.kind = TARGET_GRPC_METHOD};
-    const char *rest = NULL;
+    const char *rest = take_scheme(target, &parts);
     const char *slash;
 
-    if (strncmp(target, GRPC_SCHEME, strlen(GRPC_SCHEME)) == 0) {
-        rest = target + strlen(GRPC_SCHEME);
-    } else if (strncmp(target, RECEIVER_SCHEME, strlen(RECEIVER_SCHEME)) == 0) {
-        rest = target + strlen(RECEIVER_SCHEME);
-        parts.kind = TARGET_RECEIVER;
-    } else {
+    if (rest == NULL) {
         return refuse_target(target, "has no known scheme", errmsg, errmsg_size);
     }
     slash = strchr(rest, '/');

@@ -85,12 +85,14 @@ struct target_address {
     enum target_kind kind;
     struct slice authority; /* host:port */
     struct slice path;      /* /package.Service/Method; empty for a receiver */
+    bool uses_tls;          /* grpcs:// or receivers:// */
 };
 
 /*
  * Split a target address.
  *
- * shape:  grpc://host:port/package.Service/Method or receiver://host:port; [v6]:port allowed.
+ * shape:  grpc://host:port/package.Service/Method or receiver://host:port, with TLS grpcs:// or
+ *         receivers://; [v6]:port allowed.
  * errors: ERR_INVALID with errmsg saying what is wrong and what a right one looks like.
  */
 MUST_USE int target_parse(const char *target, struct target_address *address, char *errmsg,

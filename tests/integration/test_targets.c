@@ -117,7 +117,8 @@ static void close_scene(struct scene *scene)
 
 static int go(struct scene *scene, enum target_kind kind, const char *address, struct try *attempt)
 {
-    int err = target_pool_start(scene->pool, kind, slice_of(address), &attempt->call);
+    const struct target_address where = {.kind = kind, .authority = slice_of(address)};
+    int err = target_pool_start(scene->pool, &where, &attempt->call);
 
     MUST(!attempt->has_ended);
     return err;

@@ -194,6 +194,8 @@ Test(codec_queue, refusals_name_the_field)
 Test(codec_queue, a_target_is_taken_only_if_it_can_be_dialled)
 {
     static const char *const good[] = {"receiver://a:1",
+                                       "receivers://a:1",
+                                       "grpcs://a:1/b.C/d",
                                        "receiver://a.b-c_d.example:65535",
                                        "receiver://127.0.0.1:80/",
                                        "receiver://[::1]:80",
@@ -236,6 +238,8 @@ Test(codec_queue, a_target_is_taken_only_if_it_can_be_dialled)
                                       "grpc://a:80/a.B/",
                                       "receiver://a:80/b",
                                       "http://a:80",
+                                      "receiverss://a:80",
+                                      "grpcs://a:80",
                                       "receiver:/a:80",
                                       ""};
     char host[300];
