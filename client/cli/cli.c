@@ -7,9 +7,13 @@
 #include "client/cli/cli.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Longest line that is said; longer ones are cut. */
+#define SAY_BYTES 4096
 
 int cli_exit_of(enum rpc_status status)
 {
@@ -70,9 +74,11 @@ const char *cli_status_name(enum rpc_status status)
 
 static PRINTF_LIKE(1, 0) void say(const char *format, va_list args)
 {
-    (void)fputs("foliot: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputc('\n', stderr);
+    char line[SAY_BYTES];
+
+    (void)vsnprintf(line, sizeof(line), format, args);
+    cli_clean(line, strlen(line));
+    (void)fprintf(stderr, "foliot: %s\n", line);
 }
 
 void cli_say(const char *format, ...)
@@ -92,6 +98,23 @@ int cli_usage(const char *format, ...)
     say(format, args);
     va_end(args);
     return CLI_USAGE;
+}
+
+void cli_clean(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        // U+0080 … U+009F, among them one that begins a control sequence.
+        bool is_pair = byte == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] >= 0x80 &&
+                       (unsigned char)text[i + 1] <= 0x9f;
+
+        if (is_pair) {
+            text[i++] = '?';
+            text[i] = '?';
+        } else if ((byte < ' ' && byte != '\n') || byte == 0x7f) {
+            text[i] = '?';
+        }
+    }
 }
 
 const char *cli_variable(const char *name)

@@ -9,6 +9,8 @@
 #include "lib/base/attr.h"
 #include "lib/base/err.h"
 
+#include <stddef.h>
+
 /* Exit codes: documented in docs/CLI.md, part of the API. */
 enum cli_exit {
     CLI_OK = 0,
@@ -32,6 +34,14 @@ void cli_say(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* cli_say, and return CLI_USAGE. */
 int cli_usage(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/*
+ * Replace what could move the cursor of who reads it, or worse, by question marks: control
+ * characters but the line feed, also those of two bytes in UTF-8.
+ *
+ * shape: text of len bytes, changed in place.
+ */
+void cli_clean(char *text, size_t len);
 
 /* Value of an environment variable, or NULL. */
 const char *cli_variable(const char *name);

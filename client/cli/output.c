@@ -15,6 +15,9 @@
 
 #define OUTPUT_BYTES_MAX ((size_t)64 << 20U)
 
+/* Longest line beside a table: a sentence with the error of an attempt. */
+#define LINE_BYTES 2048
+
 /* A list is written in pieces of about this size. */
 #define PAGE_BYTES ((size_t)1 << 20U)
 
@@ -256,9 +259,10 @@ void output_row(struct output *output, const char *const *cells)
 
 static PRINTF_LIKE(2, 0) void add_line(struct output *output, const char *format, va_list args)
 {
-    char line[512];
+    char line[LINE_BYTES];
 
     (void)vsnprintf(line, sizeof(line), format, args);
+    cli_clean(line, strlen(line));
     (void)buf_printf(&output->text, "%s\n", line);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "client/cli/table.h"
 
+#include "client/cli/cli.h"
 #include "lib/base/check.h"
 
 #include <string.h>
@@ -44,23 +45,29 @@ void table_head(struct table *table, const char *const *headings, bool is_bold)
     table->has_bold_head = is_bold;
 }
 
-/* What others have written must not move the cursor of who reads it. */
-static void add_cell(struct buf *cells, const char *cell)
+/* What others have written stays in its cell, and its line. Returns its width. */
+static size_t add_cell(struct buf *cells, const char *cell)
 {
-    for (; *cell != '\0'; cell++) {
-        const char *shown = (unsigned char)*cell < ' ' || *cell == '\x7f' ? "?" : cell;
+    size_t len = strlen(cell);
+    char *copy = (char *)buf_reserve(cells, len + 1);
 
-        (void)buf_append(cells, shown, 1);
+    if (copy == NULL) {
+        return 0; // The buffer says so.
     }
-    (void)buf_append(cells, "", 1);
+    memcpy(copy, cell, len + 1);
+    cli_clean(copy, len);
+    for (size_t i = 0; i < len; i++) {
+        copy[i] = copy[i] == '\n' ? '?' : copy[i];
+    }
+    buf_commit(cells, len + 1);
+    return char_count(copy);
 }
 
 void table_add(struct table *table, const char *const *cells)
 {
     for (size_t i = 0; i < table->column_count; i++) {
-        size_t width = char_count(cells[i]);
+        size_t width = add_cell(&table->cells, cells[i]);
 
-        add_cell(&table->cells, cells[i]);
         if (width > table->widths[i]) {
             table->widths[i] = width;
         }

@@ -91,6 +91,7 @@ class Broker:
         self.life = []           # what Get says of a task, one after the other
         self.item_fails = 0      # items of a batch that fail
         self.extra = 0           # more tasks than the seven
+        self.error = "no such user"
 
     def stop(self):
         self.server.stop(0).wait()
@@ -148,7 +149,7 @@ class Tasks(task_pb2_grpc.TaskServiceServicer):
         task = task_of(1, state=task_pb2.TaskState.Value("TASK_STATE_" + word), attempt=3, failures=2)
         task.id = request.id or ID
         if word == "DEAD":
-            task.error = "no such user"
+            task.error = self.broker.error
             task.end_time.CopyFrom(timestamp(DUE_MS + 5000))
         return task_pb2.GetTaskResponse(task=task)
 
@@ -249,7 +250,7 @@ class Queues(queue_pb2_grpc.QueueServiceServicer):
                             self.broker.bad_token)
         return queue_pb2.ListDeadResponse(next_page_token=token, dead=[queue_pb2.DeadLetter(
             id=f"0a7-{number:016x}", key="k", due_time=timestamp(DUE_MS), attempt=3, failures=2,
-            create_time=timestamp(DUE_MS), dead_time=timestamp(DUE_MS), error="no such user")
+            create_time=timestamp(DUE_MS), dead_time=timestamp(DUE_MS), error=self.broker.error)
             for number in items])
 
     def GroupDead(self, request, context):

@@ -257,6 +257,19 @@ def what_a_broker_says_becomes_an_exit_code(broker):
     assert "name others with --address or FOLIOT_ADDRESS" in err, err
 
 
+def what_others_wrote_does_not_reach_the_terminal_as_control(broker):
+    broker.fail_next = [("INTERNAL", "BAD", "\x1b[2Jgone\n\u009b2J")]
+    ask(broker, "queue", "get", "mail", code=1)
+    assert "\x1b" not in ask.err and "\u009b" not in ask.err and "?[2Jgone" in ask.err, ask.err
+    broker.error = "\x1b]0;owned\x07\u009b1m"
+    for words in (("task", "get", ID), ("task", "watch", ID, "--interval", "100ms"),
+                  ("dead", "list", "-q", "dead")):
+        out = ask(broker, *words, code=1 if "watch" in words else 0)
+        assert "owned" in out and not set(out) & {"\x1b", "\x07", "\u009b"}, (words, out)
+    view = json.loads(ask(broker, "task", "get", ID, "-o", "json"))
+    assert view["error"] == broker.error, "JSON has all of it, escaped"
+
+
 def a_broker_that_hangs_is_given_up_in_time(broker):
     start = time.monotonic()
     broker.hang_s = 3

@@ -331,9 +331,9 @@ Test(table, cells_do_not_move_the_cursor)
     buf_init(&out, 4096);
     table_init(&table, 1);
     table_head(&table, (const char *const[]){"H"}, true);
-    table_add(&table, (const char *const[]){"a\x1b[2J\nb\x7f"});
+    table_add(&table, (const char *const[]){"a\x1b[2J\nb\x7f\xc2\x9b\xc3\xa4"});
     table_flush(&table, &out);
-    cr_assert_str_eq(buf_text(&out), "\x1b[1mH\x1b[0m\na?[2J?b?\n");
+    cr_assert_str_eq(buf_text(&out), "\x1b[1mH\x1b[0m\na?[2J?b???\xc3\xa4\n");
     table_fini(&table);
     buf_fini(&out);
 }
