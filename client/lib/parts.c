@@ -200,9 +200,7 @@ static bool read_len(struct slice bytes, size_t *at, unsigned type, uint64_t *le
     return (type == WIRE_FIXED64 || type == WIRE_FIXED32) && *len <= bytes.len - *at;
 }
 
-/* The next result of a response, with its tag and length; false at the end, and *is_bad if that is
- * no end. */
-static bool next_result(struct slice bytes, size_t *at, struct slice *out, bool *is_bad)
+bool parts_next_result(struct slice bytes, size_t *at, struct slice *out, bool *is_bad)
 {
     while (*at < bytes.len) {
         size_t start = *at;
@@ -231,7 +229,7 @@ static int place_results(const struct client_call *part, struct slice *results)
     size_t count = 0;
     size_t at = 0;
 
-    while (next_result(bytes, &at, &result, &is_bad)) {
+    while (parts_next_result(bytes, &at, &result, &is_bad)) {
         if (count == part->item_count) {
             return ERR_PROTOCOL;
         }

@@ -9,6 +9,7 @@
 
 #include "client/lib/repeat.h"
 #include "lib/base/attr.h"
+#include "lib/base/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +44,14 @@ bool parts_start(struct client_call *call);
 
 /* A part has ended. return: the whole if this was its last part, now to be finished; else NULL. */
 struct client_call *parts_ended(struct client_call *part);
+
+/*
+ * The next result of a response to a batch, with its tag and length.
+ *
+ * shape:  *at starts at 0 and is moved on. Fields of a newer broker are passed over.
+ * return: false at the end, or, with *is_bad set, where the bytes make no sense.
+ */
+bool parts_next_result(struct slice bytes, size_t *at, struct slice *out, bool *is_bad);
 
 /* Free what a batch or a part has; harmless for any other call. */
 void parts_fini(struct client_call *call);

@@ -252,6 +252,7 @@ static void fill_stats(struct stats_box *box, const struct queue_stats *from)
         .unknown = from->unknown,
         .missing = from->missing,
         .missing_count = from->missing_count,
+        .is_at_least = from->is_at_least,
     };
 }
 

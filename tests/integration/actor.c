@@ -284,7 +284,7 @@ static void on_stats(struct rpc_call *call, struct slice request, void *ctx)
 {
     static const uint32_t missing[] = {4, 6};
     const struct queue queue = made_queue();
-    const struct queue_stats stats = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, false, missing, 2};
+    const struct queue_stats stats = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, true, missing, 2};
     struct fault fault;
     struct buf out;
 

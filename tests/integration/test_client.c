@@ -316,6 +316,53 @@ static void many_tasks_are_listed_and_cancelled(void)
     close_scene(&scene);
 }
 
+static void a_queue_is_paused_resumed_drained_and_deleted(void)
+{
+    struct foliot_create_request request = keyed("last");
+    struct foliot_queue_delete_request gone;
+    struct foliot_queue_pause_request pause;
+    const struct foliot_queue_reply *reply;
+    const struct foliot_queue_stats *stats;
+    struct foliot_task_name name = named(NULL, "last");
+    struct foliot_queue_name queue;
+    struct foliot_cancelled cancelled;
+    struct foliot_created created;
+    struct foliot_error error;
+    struct scene scene;
+
+    open_scene(&scene, "life", false);
+    foliot_queue_name_init(&queue);
+    queue.name = "q";
+    foliot_queue_pause_request_init(&pause);
+    pause.name = "q";
+    must_succeed(foliot_queue_pause(scene.client, &pause, NULL, &reply, &error), &error);
+    MUST_EQ(reply->queue->is_paused, 1);
+    foliot_queue_reply_free(reply);
+    must_succeed(foliot_queue_resume(scene.client, &queue, NULL, &reply, &error), &error);
+    MUST_EQ(reply->queue->is_paused, 0);
+    foliot_queue_reply_free(reply);
+    must_succeed(foliot_task_create(scene.client, &request, NULL, &created, &error), &error);
+    must_succeed(foliot_queue_drain(scene.client, &queue, NULL, &reply, &error), &error);
+    MUST_EQ(reply->queue->is_draining, 1);
+    foliot_queue_reply_free(reply);
+    must_succeed(foliot_queue_stats_get(scene.client, &queue, NULL, &stats, &error), &error);
+    MUST_EQ(stats->missing_count, 0);
+    foliot_queue_stats_free(stats);
+    request.key = "later";
+    MUST_EQ(foliot_task_create(scene.client, &request, NULL, &created, &error),
+            FOLIOT_FAILED_PRECONDITION);
+    MUST_EQ_TEXT(error.reason, "QUEUE_DRAINING");
+    foliot_queue_delete_request_init(&gone);
+    gone.name = "q";
+    MUST_EQ(foliot_queue_delete(scene.client, &gone, NULL, &reply, &error),
+            FOLIOT_FAILED_PRECONDITION);
+    must_succeed(foliot_task_cancel(scene.client, &name, NULL, &cancelled, &error), &error);
+    MUST_SOON(foliot_queue_delete(scene.client, &gone, NULL, &reply, &error) == FOLIOT_OK, 20000);
+    foliot_queue_reply_free(reply);
+    MUST_EQ(foliot_queue_delete(scene.client, &gone, NULL, &reply, &error), FOLIOT_NOT_FOUND);
+    close_scene(&scene);
+}
+
 static size_t count_dead(struct foliot_client *client)
 {
     struct foliot_dead_request request;
@@ -621,6 +668,7 @@ int main(int argc, char **argv)
         MUST_CASE(every_item_of_a_batch_has_its_own_result),
         MUST_CASE(queues_are_made_read_changed_and_listed),
         MUST_CASE(many_tasks_are_listed_and_cancelled),
+        MUST_CASE(a_queue_is_paused_resumed_drained_and_deleted),
         MUST_CASE(a_task_is_explained_run_and_dies_and_is_given_another_chance),
         MUST_CASE(calls_go_straight_to_the_owner),
         MUST_CASE(calls_go_on_while_a_broker_is_killed),

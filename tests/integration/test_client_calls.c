@@ -483,6 +483,7 @@ static void on_stats_read(const struct foliot_error *error, const struct foliot_
     MUST(stats->pending == 1 && stats->overdue == 2 && stats->dead == 3);
     MUST(stats->first_due_ms == 4 && stats->counted_ms == 5 && stats->running == 6);
     MUST(stats->done == 7 && stats->retried == 8 && stats->died == 9 && stats->expired == 10);
+    MUST_EQ(stats->is_at_least, 1);
     MUST(stats->unknown == 11 && stats->missing_count == 2 && stats->missing[1] == 6);
     (void)sem_post(&scene->called);
 }

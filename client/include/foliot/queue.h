@@ -319,6 +319,7 @@ struct foliot_queue_stats {
     uint64_t unknown;
     const uint32_t *missing; /* shards whose owner did not answer: theirs is missing above */
     size_t missing_count;
+    int is_at_least; /* not 0: pending, overdue and dead are lower bounds */
 };
 
 /*
