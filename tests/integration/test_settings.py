@@ -93,6 +93,11 @@ def flags_that_are_wrong_are_said():
         ("databases must be name=conninfo each, as db0=host=127.0.0.1",
          ("--databases", "db1=nothing")),
         ("databases must not use a name twice", ("--databases", "db0=dbname=other")),
+        ("tls.client_certificates needs tls.cert, tls.key and, to check them by, tls.ca",
+         ("--tls-client-certificates", "required")),
+        ("tls.key must be set together with tls.cert", ("--tls-cert", "/x")),
+        ("targets.tls_key must be set together with targets.tls_cert", ("--targets-tls-key", "/x")),
+        ("targets.keepalive must be 0 for never, or at least 10s", ("--targets-keepalive", "1s")),
         ("targets.allow must be patterns of host:port, as *.example.com:443",
          ("--targets-allow", "a b")),
     ]
@@ -169,7 +174,7 @@ def files_that_are_wrong_are_said_with_the_line():
 # ---- the source ----
 
 TEXT = r'"(?:[^"\\]|\\.)*"'
-CALLS = re.compile(r"(?:errmsg, errmsg_size|errors|refuse\(f, [^\"]*?|wrong\([^\"]*\"[a-z._]+\"|"
+CALLS = re.compile(r"(?:errmsg, errmsg_size|why, sizeof\(why\)|errors|refuse\(f, [^\"]*?|wrong\([^\"]*\"[a-z._]+\"|"
                    r"warnings),\s*((?:" + TEXT + r"|\s|PRI\w+)+)")
 # Read by nobody: the file is refused before by its size; what libyaml says is its own.
 UNREACHABLE = ["longer than %d bytes", "%s", "\\n", "%s:%zu: %s\\n", "%s: %s %s\\n"]
@@ -186,7 +191,7 @@ def messages():
         for found in CALLS.finditer(text):
             parts = re.findall(TEXT + r"|PRI\w+", found.group(1))
             form = "".join(part[1:-1] if part[0] == '"' else "d" for part in parts)
-            if form:
+            if " " in form or form == "\\n":  # one word is the name of a setting, not a message
                 yield os.path.basename(path), form.replace('\\"', '"')
 
 
