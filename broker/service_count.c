@@ -135,7 +135,8 @@ static void count_next(struct count_job *job)
         step(job);
         return;
     }
-    job->read = (struct store_read){.kind = STORE_READ_COUNTS, .limit = COUNTED_ROW_COUNT_MAX};
+    job->read = (struct store_read){
+        .kind = STORE_READ_COUNTS, .queue = job->queue_id, .limit = COUNTED_ROW_COUNT_MAX};
     job->call = (struct call){
         .kind = CALL_SCAN, .shard = job->shard, .scan = &job->read, .cb = on_counted, .owner = job};
     broker_call(broker, job->service->options.now, &job->call);

@@ -206,16 +206,24 @@ static void take_counts(struct mem_snapshot *snapshot, struct mem_shard *shard,
 
     snapshot->counts = mem_need(QUEUE_COUNT_MAX + 1, sizeof(*snapshot->counts));
     for (; node != NULL && looked < read->limit; node = node->next[0]) {
-        count_task(snapshot, &CONTAINER_OF(node, struct mem_row, by_seq)->task, read->now_ms);
-        looked++;
+        const struct task *task = &CONTAINER_OF(node, struct mem_row, by_seq)->task;
+
+        if (read->queue == 0 || read->queue == task->queue) {
+            count_task(snapshot, task, read->now_ms);
+            looked++;
+        }
     }
     snapshot->is_cut = looked == read->limit;
     looked = 0;
     for (node = mem_index_first(&shard->dead); node != NULL && looked < read->limit;
          node = node->next[0]) {
         uint32_t queue = CONTAINER_OF(node, struct mem_ended, node)->ended.task.queue;
-        struct queue_count *count = count_of(snapshot, queue);
+        struct queue_count *count;
 
+        if (read->queue != 0 && read->queue != queue) {
+            continue;
+        }
+        count = count_of(snapshot, queue);
         if (count != NULL) {
             count->dead++;
         }

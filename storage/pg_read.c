@@ -158,8 +158,14 @@ static void send_counts(struct pg_conn *conn, const struct store_read *read)
     pg_params_init(&params);
     pg_params_add_i64(&params, read->now_ms);
     pg_params_add_i32(&params, (int32_t)read->limit);
-    pg_params_add_i32(&params, QUEUE_COUNT_MAX);
-    pg_conn_exec(conn, PG_STMT_READ_COUNTS, read->shard, &params);
+    if (read->queue == 0) {
+        pg_params_add_i32(&params, QUEUE_COUNT_MAX);
+        pg_conn_exec(conn, PG_STMT_READ_COUNTS, read->shard, &params);
+        return;
+    }
+    pg_params_add_i32(&params, short_bucket(due_bucket(read->now_ms)));
+    pg_params_add_i32(&params, (int32_t)read->queue);
+    pg_conn_exec(conn, PG_STMT_READ_COUNTS_QUEUE, read->shard, &params);
 }
 
 static void send_key(struct pg_conn *conn, const struct store_read *read)

@@ -244,6 +244,22 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " GROUP BY queue ORDER BY queue LIMIT $3",
          3,
          {I8, I4, I4}},
+    [PG_STMT_READ_COUNTS_QUEUE] =
+        {"read_counts_queue",
+         // What waits and what is dead is counted in the index alone, what is due is looked at from
+         // its beginning on; the first is in the first bucket.
+         "SELECT $4::integer, p.count, o.count, d.count, f.due_ms, greatest(p.count, d.count) FROM"
+         " (SELECT count(*) FROM (SELECT FROM {task} t WHERE t.queue = $4 LIMIT $2) t) p,"
+         " (SELECT count(*) FROM (SELECT FROM {task} t WHERE t.queue = $4 AND " BUCKET " <= $3"
+         "   AND t.due_ms <= $1 LIMIT $2) t) o,"
+         " (SELECT count(*) FROM (SELECT FROM foliot_data.dead t WHERE t.queue = $4"
+         "   AND t.shard = {shard} LIMIT $2) t) d,"
+         " (SELECT min(t.due_ms) AS due_ms FROM (SELECT t.due_ms FROM {task} t WHERE t.queue = $4"
+         "   AND " BUCKET " = (SELECT " BUCKET " FROM {task} t WHERE t.queue = $4 ORDER BY " PLACE
+         "    LIMIT 1) LIMIT $2) t) f"
+         " WHERE p.count + d.count > 0",
+         4,
+         {I8, I4, I4, I4}},
     // Not READ WRITE: a database that its people have made read-only is to be left alone.
     [PG_STMT_BEGIN] = {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED", 0, {0}},
     [PG_STMT_COMMIT] = {"commit", "COMMIT", 0, {0}},

@@ -38,6 +38,7 @@ enum pg_stmt {
     PG_STMT_READ_TASKS,
     PG_STMT_READ_KEY,
     PG_STMT_READ_COUNTS,
+    PG_STMT_READ_COUNTS_QUEUE,
     PG_STMT_SHARD_COUNT, /* how many of the above: one for each shard */
 
     PG_STMT_BEGIN = PG_STMT_SHARD_COUNT,

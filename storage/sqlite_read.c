@@ -327,9 +327,13 @@ static int read_ended(struct sqlite_db *db, const struct store_read *read, struc
 
 static int read_counts(struct sqlite_db *db, struct store_read *read, struct sqlite_lent *lent)
 {
-    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_COUNTS);
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(
+        db, read->queue == 0 ? SQLITE_STMT_READ_COUNTS : SQLITE_STMT_READ_COUNTS_QUEUE);
     enum sqlite_step step;
 
+    if (read->queue != 0) {
+        sqlite_bind_int(stmt, 5, read->queue);
+    }
     sqlite_bind_int(stmt, 1, read->shard);
     sqlite_bind_int(stmt, 2, read->now_ms);
     sqlite_bind_int(stmt, 3, read->limit);

@@ -19,6 +19,16 @@
 /* What a dead letter has behind its payload; kept for ever, its end is TASK_END_DEAD. */
 #define LETTER ", dead_ms, 9223372036854775807, 4, NULL, error_text FROM dead WHERE shard = ?1 AND "
 
+/* Tasks and dead letters by queue, and how many rows of a kind were looked at. */
+#define COUNTS(which)                                                                          \
+    "SELECT queue, sum(pending), sum(overdue), sum(dead), min(first_due_ms), max(looked) FROM" \
+    " (SELECT queue, count(*) AS pending, sum(due_ms <= ?2) AS overdue, 0 AS dead,"            \
+    "   min(due_ms) AS first_due_ms, sum(count(*)) OVER () AS looked"                          \
+    "  FROM (SELECT queue, due_ms FROM task WHERE " which " LIMIT ?3) GROUP BY queue"          \
+    "  UNION ALL SELECT queue, 0, 0, count(*), NULL, sum(count(*)) OVER ()"                    \
+    "  FROM (SELECT queue FROM dead WHERE " which " LIMIT ?3) GROUP BY queue)"                 \
+    " GROUP BY queue ORDER BY queue LIMIT ?4"
+
 #define QUEUE_COLUMNS                                                                            \
     "version, target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms,"           \
     " key_memory_ms, retry_initial_ms, retry_max_ms, retry_age_max_ms,"                          \
@@ -101,14 +111,8 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
     [SQLITE_STMT_READ_ENDED] = ROW_START "0, NULL, ended_ms, until_ms, outcome, response, NULL"
                                          " FROM ended WHERE shard = ?1 AND seq = ?2 AND slot = ?3"
                                          " AND until_ms > ?4",
-    [SQLITE_STMT_READ_COUNTS] =
-        "SELECT queue, sum(pending), sum(overdue), sum(dead), min(first_due_ms), max(looked) FROM"
-        " (SELECT queue, count(*) AS pending, sum(due_ms <= ?2) AS overdue, 0 AS dead,"
-        "   min(due_ms) AS first_due_ms, sum(count(*)) OVER () AS looked"
-        "  FROM (SELECT queue, due_ms FROM task WHERE shard = ?1 LIMIT ?3) GROUP BY queue"
-        "  UNION ALL SELECT queue, 0, 0, count(*), NULL, sum(count(*)) OVER ()"
-        "  FROM (SELECT queue FROM dead WHERE shard = ?1 LIMIT ?3) GROUP BY queue)"
-        " GROUP BY queue ORDER BY queue LIMIT ?4",
+    [SQLITE_STMT_READ_COUNTS] = COUNTS("shard = ?1"),
+    [SQLITE_STMT_READ_COUNTS_QUEUE] = COUNTS("shard = ?1 AND queue = ?5"),
     [SQLITE_STMT_QUEUE_FIND] = "SELECT id, version FROM queue WHERE namespace = ?1 AND name = ?2",
     [SQLITE_STMT_QUEUE_COUNT] = "SELECT count(*) FROM queue",
     [SQLITE_STMT_QUEUE_NUMBER] = "UPDATE queue_number SET last = last + 1 RETURNING last",

@@ -192,7 +192,8 @@ enum store_read_kind {
                               as in a slice */
     STORE_READ_ENDED,      /* results of the given ids that are kept beyond now_ms, and dead letters
                               of the given ids, whole, in any order */
-    STORE_READ_COUNTS      /* tasks and dead letters by queue */
+    STORE_READ_COUNTS      /* tasks and dead letters by queue: of all, whatever that costs, or of
+                              one, at a cost by its own size */
 };
 
 /* Of one queue in one shard. */
@@ -238,7 +239,8 @@ struct store_read {
     size_t skip_count;          /* SLICE: ≤ QUEUE_COUNT_MAX */
     const struct task_id *ids;  /* TASKS, DEAD, ENDED; no id twice */
     size_t id_count;            /* TASKS, DEAD, ENDED: ≤ SLICE_ROW_COUNT_MAX */
-    uint32_t queue;             /* KEY, DEAD; SLICE: the only one, 0: all but those to skip */
+    uint32_t queue;             /* KEY, DEAD; COUNTS: the only one, 0: all; SLICE: the only one,
+                                   0: all but those to skip */
     struct slice key;           /* KEY */
     wall_ms now_ms;             /* KEY, ENDED, COUNTS: the shard's clock */
     struct epoch_check *checks; /* EPOCHS: shard and epoch of the read itself are not looked at */

@@ -687,6 +687,23 @@ void tasks_and_dead_letters_are_counted_by_queue(void)
     MUST_EQ(seen.counts[3].overdue, 10);
     MUST_EQ(seen.counts[3].dead, 3);
     MUST_EQ(seen.counts[3].first_due_ms, 2);
+    // One alone; in all of time.
+    for (size_t i = 0; i < 4; i++) {
+        static const uint64_t pending[] = {0, 17, 17, 13};
+
+        read.queue = (uint32_t)(i == 0 ? 1 : 4 + i);
+        read.now_ms = INT64_MAX;
+        MUST_OK(read_now(&read));
+        MUST_EQ(read.count_count, 1);
+        MUST_EQ(seen.counts[0].queue, read.queue);
+        MUST_EQ(seen.counts[0].pending, pending[i]);
+        MUST_EQ(seen.counts[0].overdue, pending[i]);
+        MUST_EQ(seen.counts[0].dead, i == 0 ? 1 : i == 3 ? 3 : 0);
+        MUST_EQ(seen.counts[0].first_due_ms, i == 0 ? WALL_NEVER : (int64_t)i - 1);
+    }
+    read.queue = 2;
+    MUST_OK(read_now(&read));
+    MUST_EQ(read.count_count, 0);
     end();
 }
 
@@ -714,5 +731,19 @@ void count_that_meets_its_limit_says_so(void)
     MUST(read.is_cut);
     MUST_EQ(seen.counts[0].pending, 4);
     MUST_EQ(seen.counts[0].dead, 3);
+    read.queue = 3;
+    MUST_OK(read_now(&read));
+    MUST(read.is_cut);
+    MUST_EQ(seen.counts[0].pending, 4);
+    MUST_EQ(seen.counts[0].dead, 3);
+    read.limit = 5;
+    MUST_OK(read_now(&read));
+    MUST(!read.is_cut);
+    // What is of other queues does not count.
+    read.queue = 4;
+    read.limit = 1;
+    MUST_OK(read_now(&read));
+    MUST(!read.is_cut);
+    MUST_EQ(read.count_count, 0);
     end();
 }

@@ -518,6 +518,9 @@ static void compare_ended_tasks(struct oracle *o, struct store_read read)
     read.now_ms = (wall_ms)below(o, 400000);
     read.limit = COUNTED_ROW_COUNT_MAX;
     read_both(o, read);
+    read.queue = 0;
+    read_both(o, read);
+    read.queue = 1;
     while (counter > 0 && read.id_count < ARRAY_COUNT(ids)) {
         ids[read.id_count++] = make_id(o, read.shard, counter--);
     }

@@ -96,7 +96,7 @@ static void read_one(struct world *world, struct store *store, struct store_read
     MUST_OK(read.result);
 }
 
-/* Every statement that reads what is named. A count looks at all there is: it has a limit. */
+/* Every statement that reads what is named. A count of all queues looks at all there is. */
 static void read_round(struct world *world, struct store *store, int round)
 {
     static const uint32_t skip[] = {2};
@@ -111,6 +111,8 @@ static void read_round(struct world *world, struct store *store, int round)
         {.kind = STORE_READ_DEAD, .queue = 1, .limit = 10},
         {.kind = STORE_READ_DEAD, .ids = ids, .id_count = 3},
         {.kind = STORE_READ_ENDED, .ids = ids, .id_count = 3},
+        {.kind = STORE_READ_COUNTS, .queue = 11, .limit = COUNTED_ROW_COUNT_MAX},
+        {.kind = STORE_READ_COUNTS, .queue = 3, .limit = 10},
     };
 
     for (size_t i = 0; i < ARRAY_COUNT(reads); i++) {
