@@ -67,7 +67,9 @@ static const struct config_option OPTIONS[] = {
      .low = 1,
      .high = NAME_BYTES_MAX,
      .value = "NAME",
-     .doc = "Cluster to join: its folder below the root in ZooKeeper."},
+     .doc = "Whether the methods of the API are answered in JSON on the admin port too, by POST, "
+            "as the Connect protocol has it. The port asks for no password: auto does it on "
+            "loopback only, and not if tls.client_certificates is required."},
     {.key = "cluster.shards",
      .type = OPTION_COUNT,
      .field = FIELD(cluster_shards),

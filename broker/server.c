@@ -12,6 +12,7 @@
 #include "lib/io/clock.h"
 #include "lib/io/entropy.h"
 #include "lib/io/signals.h"
+#include "lib/io/tls.h"
 #include "proto/descriptor_set.h"
 
 #include <inttypes.h>
@@ -162,14 +163,16 @@ static int open_broker(struct server *server, const struct member *self)
     return err;
 }
 
-/* The API without a password: for this machine only, unless the operator says otherwise. */
+/* The API without a password: for this machine only, and not where clients must show a certificate,
+ * unless the operator says otherwise. */
 static bool wants_json(const struct server *server)
 {
     if (server->config->admin_json != CONFIG_JSON_AUTO) {
         return server->config->admin_json == CONFIG_JSON_ON;
     }
-    return strncmp(server->admin_address, "127.", 4) == 0 ||
-           strncmp(server->admin_address, "[::1]:", 6) == 0;
+    return server->config->tls_clients != TLS_CLIENTS_KNOWN &&
+           (strncmp(server->admin_address, "127.", 4) == 0 ||
+            strncmp(server->admin_address, "[::1]:", 6) == 0);
 }
 
 static int open_services(struct server *server)

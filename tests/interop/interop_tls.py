@@ -10,6 +10,8 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from concurrent import futures
 
 import grpc
@@ -153,6 +155,19 @@ def clients_without_a_certificate_of_ours_are_turned_away(world):
     harness.until("the count", lambda: broker.metric("foliot_grpc_server_handshakes_failed_total") >= 2)
 
 
+def the_admin_port_is_no_way_around_the_certificate(world):
+    """The API in JSON asks for nothing, so it is not there unless it is asked for."""
+    for broker in world.cluster.brokers.values():
+        request = urllib.request.Request(
+            f"http://{broker.admin}/foliot.v1.ClusterService/GetTopology", b"{}",
+            {"Content-Type": "application/json"})
+        try:
+            urllib.request.urlopen(request, timeout=10)
+            raise AssertionError("it was served")
+        except urllib.error.HTTPError as error:
+            assert error.code == 503 and b"admin.json" in error.read(), error
+
+
 def changed_files_are_used_without_a_restart(world):
     address = world.cluster.addresses()[0]
     broker = world.cluster.brokers["a"]
@@ -218,6 +233,7 @@ def bad_settings_are_said_in_one_line(world):
 CASES = [any_broker_takes_any_call_over_tls, tasks_fire_at_targets_with_and_without_tls,
          a_target_that_cannot_be_trusted_gets_nothing_and_says_why,
          clients_without_a_certificate_of_ours_are_turned_away,
+         the_admin_port_is_no_way_around_the_certificate,
          changed_files_are_used_without_a_restart, the_command_speaks_tls,
          bad_settings_are_said_in_one_line]
 
