@@ -166,12 +166,18 @@ static int write_item(struct client_call *call, const void *item)
     struct foliot_create_request given;
     struct create_request create;
     struct create_place place;
+    int err;
 
     if (argument_take(item, &given, sizeof(given), "items", &call->fault) != 0 ||
         task_take_create(&given, &create, &place, &call->fault) != 0) {
         return ERR_INVALID;
     }
-    if (codec_write_batch_item(&create, &call->bytes) != 0) {
+    err = codec_write_batch_item(&create, &call->bytes);
+    if (err == ERR_NO_MEMORY) {
+        fault_set_err(&call->fault, err, call->method->what);
+        return ERR_INVALID;
+    }
+    if (err != 0) {
         fault_set(&call->fault, RPC_INVALID_ARGUMENT, "BATCH_TOO_LARGE", "items",
                   "items: are above %d bytes together (RPC_MESSAGE_BYTES_MAX); send fewer at once",
                   RPC_MESSAGE_BYTES_MAX);

@@ -171,13 +171,15 @@ static int write_names(struct client_call *call, const struct foliot_task_name *
         const void *name = bytes + i * stride;
         struct task_name task;
         int32_t slot;
+        int err;
 
         if (task_take_name(name, &task, &slot, &call->fault) != 0) {
             item_texts_blame(&call->fault, i);
             return ERR_INVALID;
         }
-        if (codec_write_cancel_item(&task, &call->bytes) != 0) {
-            fault_set_err(&call->fault, ERR_NO_MEMORY, call->method->what);
+        err = codec_write_cancel_item(&task, &call->bytes);
+        if (err != 0) { // 10 000 of the longest names are within a message.
+            fault_set_err(&call->fault, err, call->method->what);
             return ERR_INVALID;
         }
         parts_add(call, slot, REPEAT_SAFELY);

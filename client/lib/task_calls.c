@@ -201,13 +201,17 @@ int task_take_name(const struct foliot_task_name *given, struct task_name *out, 
     return 0;
 }
 
-/* The request is above the limit of a message. */
-static struct client_call *refuse_size(struct client_call *call, int *code,
-                                       struct foliot_error *error)
+/* The request could not be written. */
+static struct client_call *refuse_write(struct client_call *call, int err, int *code,
+                                        struct foliot_error *error)
 {
-    fault_set(&call->fault, RPC_INVALID_ARGUMENT, "PAYLOAD_TOO_LARGE", "payload",
-              "%s: the request is above %d bytes (RPC_MESSAGE_BYTES_MAX)", call->method->what,
-              RPC_MESSAGE_BYTES_MAX);
+    if (err == ERR_TOO_LARGE) {
+        fault_set(&call->fault, RPC_INVALID_ARGUMENT, "PAYLOAD_TOO_LARGE", "payload",
+                  "%s: the request is above %d bytes (RPC_MESSAGE_BYTES_MAX)", call->method->what,
+                  RPC_MESSAGE_BYTES_MAX);
+    } else {
+        fault_set_err(&call->fault, err, call->method->what);
+    }
     return client_call_refuse(call, code, error);
 }
 
@@ -269,6 +273,7 @@ static struct client_call *begin_create(struct foliot_client *client,
     struct create_request create;
     struct create_place place;
     struct client_call *call = client_call_new(client, &CREATE, options, code, error);
+    int err;
 
     if (call == NULL) {
         return NULL;
@@ -277,8 +282,9 @@ static struct client_call *begin_create(struct foliot_client *client,
         task_take_create(&given, &create, &place, &call->fault) != 0) {
         return client_call_refuse(call, code, error);
     }
-    if (codec_write_create(&create, &call->bytes) != 0) {
-        return refuse_size(call, code, error);
+    err = codec_write_create(&create, &call->bytes);
+    if (err != 0) {
+        return refuse_write(call, err, code, error);
     }
     call->slot = place.slot;
     call->kind = place.kind;
@@ -363,6 +369,7 @@ struct client_call *task_begin_named(struct foliot_client *client,
 {
     struct client_call *call = client_call_new(client, method, options, code, error);
     struct task_name task;
+    int err;
 
     if (call == NULL) {
         return NULL;
@@ -370,8 +377,9 @@ struct client_call *task_begin_named(struct foliot_client *client,
     if (task_take_name(name, &task, &call->slot, &call->fault) != 0) {
         return client_call_refuse(call, code, error);
     }
-    if (codec_write_task_name(&task, &call->bytes) != 0) {
-        return refuse_size(call, code, error);
+    err = codec_write_task_name(&task, &call->bytes);
+    if (err != 0) {
+        return refuse_write(call, err, code, error);
     }
     return call;
 }
@@ -514,6 +522,7 @@ static struct client_call *begin_update(struct foliot_client *client,
 {
     struct update_request update;
     struct client_call *call = client_call_new(client, &UPDATE, options, code, error);
+    int err;
 
     if (call == NULL) {
         return NULL;
@@ -521,8 +530,9 @@ static struct client_call *begin_update(struct foliot_client *client,
     if (take_update(request, &update, &call->slot, &call->fault) != 0) {
         return client_call_refuse(call, code, error);
     }
-    if (codec_write_update(&update, &call->bytes) != 0) {
-        return refuse_size(call, code, error);
+    err = codec_write_update(&update, &call->bytes);
+    if (err != 0) {
+        return refuse_write(call, err, code, error);
     }
     return call;
 }

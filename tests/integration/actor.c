@@ -326,14 +326,25 @@ static const struct rpc_method METHODS[] = {
 
 /* ---- the scene ---- */
 
+void actor_start(struct played *played)
+{
+    arena_init(&seen, 0);
+    played_start(played, METHODS, ARRAY_COUNT(METHODS));
+}
+
+void actor_stop(struct played *played)
+{
+    played_stop(played);
+    arena_fini(&seen);
+}
+
 void open_scene(struct scene *scene)
 {
     struct foliot_options options;
 
     scene->blocks = mem_block_count();
     MUST_EQ(sem_init(&scene->called, 0, 0), 0);
-    arena_init(&seen, 0);
-    played_start(&scene->played, METHODS, ARRAY_COUNT(METHODS));
+    actor_start(&scene->played);
     foliot_options_init(&options);
     options.servers = scene->played.address;
     options.servers_only = 1;
@@ -343,8 +354,7 @@ void open_scene(struct scene *scene)
 void close_scene(struct scene *scene)
 {
     MUST_EQ(foliot_client_close(scene->client), FOLIOT_OK);
-    played_stop(&scene->played);
-    arena_fini(&seen);
+    actor_stop(&scene->played);
     MUST_EQ(mem_block_count(), scene->blocks);
 }
 

@@ -35,6 +35,9 @@ extern atomic_int seen_count; /* calls so far */
 struct queue made_queue(void);
 struct task_view made_task(void);
 
+void actor_start(struct played *played);
+void actor_stop(struct played *played);
+
 /* The broker, and a client of it. */
 struct scene {
     struct played played;
