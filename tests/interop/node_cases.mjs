@@ -3,21 +3,25 @@
 // The cases of gRPC's interoperability list, by @grpc/grpc-js: as a client against rpc_peer, and as a
 // server for rpc_ask.
 //
-//   node node_cases.mjs client ADDRESS    ends with "N passed, N failed"
-//   node node_cases.mjs server            prints its port; Echo, Fail, Late, Describe, as others have them
+//   node node_cases.mjs client ADDRESS [CA CERT KEY]    ends with "N passed, N failed"
+//   node node_cases.mjs server    prints its port; Echo, Fail, Late, Describe, as others have them
 import assert from 'node:assert/strict';
+import {readFileSync} from 'node:fs';
 import {setTimeout as pause} from 'node:timers/promises';
 
 import grpc from '@grpc/grpc-js';
 
 const SERVICE = '/foliot.test.Peer/';
 const bytes = (value) => value;
-const insecure = grpc.credentials.createInsecure();
+
+const [role, address, ca, cert, key] = process.argv.slice(2);
+const credentials = ca === undefined ? grpc.credentials.createInsecure()
+  : grpc.credentials.createSsl(readFileSync(ca), readFileSync(key), readFileSync(cert));
 
 // ---- client ----
 
-function connect(address, options = {}) {
-  const client = new grpc.Client(address, insecure, {'grpc.use_local_subchannel_pool': 1, ...options});
+function connect(options = {}) {
+  const client = new grpc.Client(address, credentials, {'grpc.use_local_subchannel_pool': 1, ...options});
   const unary = (method, request, {metadata = new grpc.Metadata(), ms = 10000} = {}) => {
     const path = method.startsWith('/') ? method : SERVICE + method;
     let call;
@@ -94,13 +98,13 @@ const cases = {
     assert.equal(String(await unary('Echo', 'on')), 'on');
   },
 
-  async gzip_is_understood_and_deflate_refused(_, address) {
-    const zipped = connect(address, {'grpc.default_compression_algorithm': 2});
+  async gzip_is_understood_and_deflate_refused() {
+    const zipped = connect({'grpc.default_compression_algorithm': 2});
     for (const body of ['', 'x', 'x'.repeat(100000)]) {
       assert.equal(String(await zipped.unary('Echo', body)), body);
     }
     zipped.close();
-    const deflated = connect(address, {'grpc.default_compression_algorithm': 1});
+    const deflated = connect({'grpc.default_compression_algorithm': 1});
     assert.equal((await failure(deflated.unary('Echo', 'x'.repeat(1000)))).code,
       grpc.status.UNIMPLEMENTED);
     deflated.close();
@@ -132,20 +136,20 @@ const cases = {
     assert.equal((await status).code, grpc.status.OK);
   },
 
-  async a_second_connection_is_served_beside_the_first(first, address) {
-    const second = connect(address);
+  async a_second_connection_is_served_beside_the_first(first) {
+    const second = connect();
     const answers = await Promise.all([first.unary('Wait', '100'), second.unary('Echo', '2')]);
     assert.deepEqual(answers.map(String), ['100', '2']);
     second.close();
   },
 };
 
-async function runClient(address) {
+async function runClient() {
   let failed = 0;
   for (const [name, run] of Object.entries(cases)) {
-    const connection = connect(address);
+    const connection = connect();
     try {
-      await run(connection, address);
+      await run(connection);
     } catch (error) {
       failed++;
       console.log(`FAILED ${name}: ${error.stack}`);
@@ -193,9 +197,8 @@ function runServer() {
   process.stdin.on('end', () => process.exit(0));
 }
 
-const [role, address] = process.argv.slice(2);
 if (role === 'client') {
-  await runClient(address);
+  await runClient();
 } else {
   runServer();
 }
