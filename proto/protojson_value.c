@@ -103,8 +103,13 @@ static int read_whole(const json_t *value, struct whole *out)
     }
     if (json_is_real(value)) {
         double number = json_real_value(value);
+        double rest;
 
-        if (fabs(number) > DOUBLE_WHOLE_MAX || trunc(number) < number || trunc(number) > number) {
+        if (fabs(number) > DOUBLE_WHOLE_MAX) {
+            return ERR_INVALID;
+        }
+        rest = number - (double)(int64_t)number;
+        if (rest < 0 || rest > 0) {
             return ERR_INVALID;
         }
         out->is_negative = number < 0;

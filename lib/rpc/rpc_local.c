@@ -76,8 +76,10 @@ static void on_deadline(struct loop_timer *timer, void *ctx)
 
 void rpc_local_end_all(struct rpc_serving *serving)
 {
-    while (!list_is_empty(&serving->locals)) {
-        end(LIST_ENTRY(list_first(&serving->locals), struct rpc_local, node), RPC_UNKNOWN,
+    struct list *node;
+
+    while ((node = list_first(&serving->locals)) != NULL) {
+        end(LIST_ENTRY(node, struct rpc_local, node), RPC_UNKNOWN,
             "the broker ends before the call was answered: it may have happened");
     }
 }
