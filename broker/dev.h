@@ -24,18 +24,27 @@ struct rpc_method;
 #define DEV_PORT_DEFAULT       7400
 #define DEV_ADMIN_PORT_DEFAULT 7401
 
+/* Most brokers; the ports of each are two above those of the one before. */
+#define DEV_BROKERS_MAX 8
+
+/* Room for the addresses of all, with commas. */
+#define DEV_ADDRESSES_LEN 256
+
 /* Where everything is, once it serves. Borrowed for the call. */
 struct dev_place {
-    const char *address;       /* host:port for calls */
-    const char *admin_address; /* host:port */
-    const char *db_file;       /* NULL: in memory */
-    bool is_default_ours;      /* DEV_QUEUE sends to `methods` of this process */
+    const char *address;         /* host:port for calls, of the first broker */
+    const char *addresses;       /* of all, with commas */
+    const char *admin_address;   /* host:port, of the first */
+    const char *admin_addresses; /* of all, with commas */
+    const char *db_file;         /* NULL: in memory */
+    bool is_default_ours;        /* DEV_QUEUE sends to `methods` of this process */
 };
 
 struct dev_options {
     const char *db_file; /* NULL: in memory */
-    uint16_t port;       /* on 127.0.0.1; 0 takes any */
+    uint16_t port;       /* of the first broker, on 127.0.0.1; 0 takes any */
     uint16_t admin_port;
+    uint32_t broker_count;  /* 1 … DEV_BROKERS_MAX */
     const char *log_level;  /* debug, info, warn or error */
     const char *log_format; /* text or json */
     const char *allow; /* patterns of host:port that queues may send to, with commas; NULL: this

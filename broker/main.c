@@ -70,8 +70,10 @@ static int act(const struct config *config, enum config_action action, struct co
         (void)fputs("foliotd: the settings are good\n", stderr);
         return SERVER_EXIT_OK;
     case CONFIG_RUN:
-        return server_run(&(struct server_setup){
-            .config = config, .warnings = buf_text(&report->warnings), .backend = &SERVER_CLUSTER});
+        return server_run(&(struct server_setup){.config = config,
+                                                 .warnings = buf_text(&report->warnings),
+                                                 .backend = &SERVER_CLUSTER},
+                          1);
     case CONFIG_SHOW_HELP:
     case CONFIG_SHOW_VERSION:
         break;

@@ -388,49 +388,116 @@ static void block_signals(void)
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static void run_loop(struct server *server)
+/* Open what needs the loop. False if it cannot be done: then it is being closed. */
+static bool open_server(struct server *server)
 {
     int err = open_parts(server);
 
     if (err == 0) {
         server->exit_status = SERVER_EXIT_OK;
         start_turns(server);
-    } else {
-        if (server->backend->on_refused == NULL) {
-            SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot start", log_err(err));
-        }
-        server_close(server);
+        return true;
     }
-    if (!server->is_closed) {
-        loop_run(server->loop);
+    if (server->backend->on_refused == NULL) {
+        SERVER_LOG(server, LOG_LEVEL_ERROR, "cannot start", log_err(err));
+    }
+    server_close(server);
+    return false;
+}
+
+/* All of them or none: if one cannot start, those before it end. */
+static void run_group(struct server_group *group)
+{
+    bool is_open = true;
+
+    group->open_count = group->count;
+    for (size_t i = 0; i < group->count; i++) {
+        group->servers[i]->loop = group->loop;
+    }
+    for (size_t i = 0; i < group->count; i++) {
+        if (is_open) {
+            is_open = open_server(group->servers[i]);
+        } else {
+            server_close(group->servers[i]);
+        }
+    }
+    for (size_t i = 0; !is_open && i < group->count; i++) {
+        group->servers[i]->exit_status = SERVER_EXIT_FAILED;
+        server_close(group->servers[i]);
+    }
+    if (group->open_count > 0) {
+        loop_run(group->loop);
     }
 }
 
-int server_run(const struct server_setup *setup)
+static struct server *make_server(const struct server_setup *setup, struct server_group *group)
 {
     struct server *server = mem_new(1, sizeof(*server));
-    int status = SERVER_EXIT_FAILED;
 
     if (server == NULL) {
-        return status;
+        return NULL;
     }
-    block_signals();
     init_server(server, setup);
-    the_server = server;
-    check_set_hook(on_failed_check);
+    server->group = group;
     log_warnings(server, setup->warnings);
-    if (metrics_open(FOLIOT_VERSION, setup->config->name, &server->metrics) == 0 &&
-        server_prepare(server) && loop_open(&server->loop) == 0) {
-        run_loop(server);
+    return server;
+}
+
+static void end_server(struct server *server, int *status)
+{
+    if (server->exit_status != SERVER_EXIT_OK) {
+        *status = server->exit_status;
     }
-    status = server->exit_status;
-    if (server->loop == NULL || server->is_closed) {
-        server_free(server);
-        SERVER_LOG(server, LOG_LEVEL_INFO, "ended", log_int("status", status));
-        the_server = NULL;
-        check_set_hook(NULL);
-        log_fini(&server->log);
-        mem_free(server);
+    server_free(server);
+    SERVER_LOG(server, LOG_LEVEL_INFO, "ended", log_int("status", server->exit_status));
+    log_fini(&server->log);
+    mem_free(server);
+}
+
+/* Make and prepare every server; false if one cannot be. */
+static bool prepare_group(struct server_group *group, const struct server_setup *setups,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct server *server = make_server(&setups[i], group);
+
+        if (server == NULL) {
+            return false;
+        }
+        group->servers[group->count++] = server;
+        the_server = group->servers[0];
+        if (metrics_open(FOLIOT_VERSION, setups[i].config->name, &server->metrics) != 0 ||
+            !server_prepare(server)) {
+            return false;
+        }
     }
-    return status; // What did not close in time ends with the process.
+    return true;
+}
+
+/* A server that a signal ended before it was open has said how it ended. */
+int server_run(const struct server_setup *setups, size_t count)
+{
+    struct server_group group = {0};
+    int status = SERVER_EXIT_OK;
+
+    REQUIRE(count >= 1 && count <= SERVER_COUNT_MAX);
+    block_signals();
+    check_set_hook(on_failed_check);
+    if (prepare_group(&group, setups, count) && loop_open(&group.loop) == 0) {
+        run_group(&group);
+    } else if (group.count < count) {
+        status = SERVER_EXIT_FAILED;
+    }
+    if (group.open_count > 0) {
+        return SERVER_EXIT_FAILED; // What did not close in time ends with the process.
+    }
+    for (size_t i = 0; i < group.count; i++) {
+        end_server(group.servers[i], &status);
+    }
+    if (group.loop != NULL) {
+        loop_close(group.loop);
+    }
+    the_server = NULL;
+    check_set_hook(NULL);
+    return status;
 }

@@ -16,6 +16,8 @@
 
 #include "broker/config.h"
 
+#include <stddef.h>
+
 /* Exit statuses. */
 #define SERVER_EXIT_OK     0
 #define SERVER_EXIT_FAILED 1 /* it could not start, or not end in order */
@@ -33,6 +35,9 @@ struct server_setup {
     void *backend_ctx; /* the backend's own */
 };
 
+/* Most servers of one process. */
+#define SERVER_COUNT_MAX 8
+
 /*
  * Can the files of TLS be used that the settings name? For --check-config.
  *
@@ -43,8 +48,9 @@ MUST_USE int server_tls_check(const struct config *config, char *text, size_t si
 /*
  * Run until a signal asks for the end.
  *
+ * shape:  1 … SERVER_COUNT_MAX setups: foliotd has one; more share a loop, and end together.
  * return: an exit status.
  */
-int server_run(const struct server_setup *setup);
+int server_run(const struct server_setup *setups, size_t count);
 
 #endif

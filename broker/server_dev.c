@@ -8,6 +8,7 @@
 #include "coordinator/coord_standalone.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
+#include "lib/base/mem.h"
 #include "lib/io/entropy.h"
 #include "proto/codec.h"
 #include "storage/store_sqlite.h"
@@ -22,11 +23,17 @@
 /* As a cluster's session: how long the database may refuse before its shards are let go. */
 #define SESSION_TIMEOUT_MS 4000
 
+_Static_assert(DEV_BROKERS_MAX <= SERVER_COUNT_MAX, "a process has room for all brokers");
+
 struct dev {
     const struct dev_options *options;
-    char *errmsg; /* DEV_MESSAGE_LEN */
-    int err;      /* why it could not start; 0 */
-    struct server *server;
+    char *errmsg;          /* DEV_MESSAGE_LEN */
+    int err;               /* why it could not start; 0 */
+    struct server *server; /* the first broker's */
+    uint32_t ready_count;
+    uint32_t server_count; /* that are not freed */
+    char addresses[DEV_ADDRESSES_LEN];
+    char admin_addresses[DEV_ADDRESSES_LEN];
     struct store_sqlite *databases;
     struct standalone *cluster;
     struct store_queue_list list; /* is DEV_QUEUE there? */
@@ -47,10 +54,8 @@ static void say_cluster(struct server *server, const struct store_sqlite_found *
     server->session_timeout_ms = SESSION_TIMEOUT_MS;
 }
 
-static bool prepare(struct server *server)
+static int open_databases(struct dev *dev)
 {
-    struct dev *dev = dev_of(server);
-    struct store_sqlite_found found;
     char id[40];
     const struct store_sqlite_options options = {
         .paths = &dev->options->db_file,
@@ -60,7 +65,19 @@ static bool prepare(struct server *server)
     };
 
     (void)snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, entropy_u64(), entropy_u64());
-    dev->err = store_sqlite_open(&options, &dev->databases, dev->errmsg);
+    return store_sqlite_open(&options, &dev->databases, dev->errmsg);
+}
+
+static bool prepare(struct server *server)
+{
+    struct dev *dev = dev_of(server);
+    struct store_sqlite_found found;
+
+    dev->server_count++;
+    if (dev->databases == NULL) {
+        dev->server = server;
+        dev->err = open_databases(dev);
+    }
     if (dev->err != 0) {
         return false;
     }
@@ -101,21 +118,24 @@ static int open_store(struct server *server)
     return store_sqlite_client(dev->databases, &options, &server->store);
 }
 
+/* Whatever the process before this one had got to, its epochs are lower. */
+static int open_cluster(struct dev *dev)
+{
+    struct store_sqlite_found found;
+    struct standalone_options options = {.loop = dev->server->loop};
+
+    store_sqlite_found(dev->databases, &found);
+    options.shard_count = found.shard_count;
+    options.generation_last = found.epoch_max / EPOCH_BUMP_COUNT;
+    return standalone_open(&options, &dev->cluster);
+}
+
 static int open_coord(struct server *server, const struct member *self)
 {
     struct dev *dev = dev_of(server);
     const struct coord_events events = server_coord_events(server);
-    struct store_sqlite_found found;
-    struct standalone_options options = {
-        .loop = server->loop,
-        .shard_count = server->cluster.shard_count,
-    };
-    int err;
+    int err = dev->cluster == NULL ? open_cluster(dev) : 0;
 
-    // Whatever the process before this one had got to, its epochs are lower.
-    store_sqlite_found(dev->databases, &found);
-    options.generation_last = found.epoch_max / EPOCH_BUMP_COUNT;
-    err = standalone_open(&options, &dev->cluster);
     return err != 0 ? err : standalone_join(dev->cluster, self, &events, &server->coord);
 }
 
@@ -140,8 +160,14 @@ static void free_parts(struct server *server)
 {
     struct dev *dev = dev_of(server);
 
-    standalone_close(dev->cluster);
-    store_sqlite_close(dev->databases);
+    // The last one; or none has got so far as to be counted.
+    if (dev->server_count <= 1) {
+        standalone_close(dev->cluster);
+        store_sqlite_close(dev->databases);
+        dev->cluster = NULL;
+        dev->databases = NULL;
+    }
+    dev->server_count -= dev->server_count > 0;
 }
 
 /* ---- the default queue ---- */
@@ -155,7 +181,9 @@ static void tell_ready(struct dev *dev, bool is_default_ours)
 {
     const struct dev_place place = {
         .address = dev->server->advertise,
+        .addresses = dev->addresses,
         .admin_address = dev->server->admin_address,
+        .admin_addresses = dev->admin_addresses,
         .db_file = dev->options->db_file,
         .is_default_ours = is_default_ours,
     };
@@ -205,14 +233,29 @@ static void on_list(struct store_queue_list *list)
     create_default(dev);
 }
 
+static void add_address(char *list, const char *address)
+{
+    size_t len = strlen(list);
+
+    (void)snprintf(list + len, DEV_ADDRESSES_LEN - len, "%s%s", len == 0 ? "" : ",", address);
+}
+
+/* With the last of them everything is there. */
 static void on_ready(struct server *server)
 {
     struct dev *dev = dev_of(server);
 
-    dev->server = server;
+    dev->ready_count++;
+    if (dev->ready_count < dev->options->broker_count) {
+        return;
+    }
+    for (size_t i = 0; i < server->group->count; i++) {
+        add_address(dev->addresses, server->group->servers[i]->advertise);
+        add_address(dev->admin_addresses, server->group->servers[i]->admin_address);
+    }
     dev->list.cb = on_list;
     dev->list.owner = dev;
-    if (server->store->queue_list(server->store, &dev->list) != 0) {
+    if (dev->server->store->queue_list(dev->server->store, &dev->list) != 0) {
         tell_ready(dev, false);
     }
 }
@@ -241,9 +284,10 @@ static const struct backend backend = {
 
 /* The options as foliotd's flags, so that every value is checked as there; the environment is that
  * of the command, not of a broker. */
-static int load(const struct dev_options *options, struct config *config,
+static int load(const struct dev_options *options, uint32_t index, struct config *config,
                 struct config_report *report)
 {
+    char name[32] = "--name=dev";
     char listen[32];
     char admin[32];
     char level[32];
@@ -251,7 +295,7 @@ static int load(const struct dev_options *options, struct config *config,
     char allow[CONFIG_VALUE_BYTES_MAX + 32];
     char *no_environment[] = {NULL};
     char *argv[] = {(char[]){"foliot"},
-                    (char[]){"--name=dev"},
+                    name,
                     (char[]){"--databases=dev=store=sqlite"},
                     listen,
                     admin,
@@ -263,9 +307,13 @@ static int load(const struct dev_options *options, struct config *config,
         .argc = options->allow == NULL ? 7 : 8, .argv = argv, .environment = no_environment};
     enum config_action action = CONFIG_RUN;
 
-    (void)snprintf(listen, sizeof(listen), "--listen=127.0.0.1:%u", (unsigned)options->port);
+    if (options->broker_count > 1) {
+        (void)snprintf(name, sizeof(name), "--name=dev-%u", index + 1);
+    }
+    (void)snprintf(listen, sizeof(listen), "--listen=127.0.0.1:%u",
+                   options->port == 0 ? 0 : options->port + 2 * index);
     (void)snprintf(admin, sizeof(admin), "--admin-listen=127.0.0.1:%u",
-                   (unsigned)options->admin_port);
+                   options->admin_port == 0 ? 0 : options->admin_port + 2 * index);
     (void)snprintf(level, sizeof(level), "--log-level=%s", options->log_level);
     (void)snprintf(format, sizeof(format), "--log-format=%s", options->log_format);
     (void)snprintf(allow, sizeof(allow), "--targets-allow=%s",
@@ -273,31 +321,47 @@ static int load(const struct dev_options *options, struct config *config,
     return config_load(config, &input, &action, report);
 }
 
+/* Settings of all brokers, then all of them. */
+static int run_all(struct dev *dev, struct config *configs, struct config_report *report)
+{
+    struct server_setup setups[DEV_BROKERS_MAX];
+    uint32_t count = 0;
+    int err = 0;
+
+    while (err == 0 && count < dev->options->broker_count) {
+        err = load(dev->options, count, &configs[count], report);
+        setups[count] = (struct server_setup){
+            .config = &configs[count], .warnings = "", .backend = &backend, .backend_ctx = dev};
+        count += err == 0;
+    }
+    if (err != 0) {
+        const char *text = buf_text(&report->errors);
+
+        (void)snprintf(dev->errmsg, DEV_MESSAGE_LEN, "%.*s", (int)strcspn(text, "\n"), text);
+    } else if (server_run(setups, count) != SERVER_EXIT_OK) {
+        err = dev->err != 0 ? dev->err : ERR_IO;
+    }
+    while (count > 0) {
+        config_fini(&configs[--count]);
+    }
+    return err;
+}
+
 int dev_run(const struct dev_options *options, char *errmsg)
 {
     struct dev dev = {.options = options, .errmsg = errmsg};
-    struct server_setup setup = {.warnings = "", .backend = &backend, .backend_ctx = &dev};
+    struct config *configs = mem_new(DEV_BROKERS_MAX, sizeof(*configs));
     struct config_report report;
-    struct config config;
-    int status;
     int err;
 
+    REQUIRE(options->broker_count >= 1 && options->broker_count <= DEV_BROKERS_MAX);
     errmsg[0] = '\0';
+    if (configs == NULL) {
+        return ERR_NO_MEMORY;
+    }
     config_report_init(&report);
-    err = load(options, &config, &report);
-    if (err != 0) {
-        const char *text = buf_text(&report.errors);
-
-        (void)snprintf(errmsg, DEV_MESSAGE_LEN, "%.*s", (int)strcspn(text, "\n"), text);
-        config_report_fini(&report);
-        return err;
-    }
-    setup.config = &config;
-    status = server_run(&setup);
-    config_fini(&config);
+    err = run_all(&dev, configs, &report);
     config_report_fini(&report);
-    if (status == SERVER_EXIT_OK) {
-        return 0;
-    }
-    return dev.err != 0 ? dev.err : ERR_IO;
+    mem_free(configs);
+    return err;
 }

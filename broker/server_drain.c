@@ -82,7 +82,9 @@ static void on_all_closed(void *ctx)
 
     server->store = NULL;
     server->is_closed = true;
-    loop_stop(server->loop);
+    if (--server->group->open_count == 0) {
+        loop_stop(server->loop);
+    }
 }
 
 /* ---- the fuse ---- */
@@ -200,7 +202,6 @@ static void free_loop(struct server *server)
     if (server->interrupt != NULL) {
         loop_signal_close(server->interrupt);
     }
-    loop_close(server->loop);
 }
 
 void server_free(struct server *server)

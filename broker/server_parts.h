@@ -87,6 +87,14 @@ struct server_tls {
     uint64_t unlogged_count;
 };
 
+/* Servers that share a loop: one, but in dev mode. */
+struct server_group {
+    struct server *servers[SERVER_COUNT_MAX];
+    size_t count;
+    size_t open_count; /* that are not closed; with the last one the loop stops */
+    struct loop *loop;
+};
+
 /*
  * 1. now is the time of this turn; the core has been given it.
  * 2. Parts are NULL before they are opened and after they are closed.
@@ -116,7 +124,8 @@ struct server {
     bool is_ready;   /* as published last */
     bool has_been_ready;
     struct shard_set served; /* shards that the log has called served */
-    struct loop *loop;
+    struct server_group *group;
+    struct loop *loop; /* the group's */
     struct watchdog *watchdog;
     struct resolver *resolver;
     struct server_tls tls;
@@ -187,7 +196,7 @@ void server_on_signal(int number, void *ctx);
 /* Once per turn: is what a drain waits for at its end? */
 void server_step_drain(struct server *server);
 
-/* Close every part that was opened, one after the other, then stop the loop. */
+/* Close every part that was opened, one after the other; the last server stops the loop. */
 void server_close(struct server *server);
 
 /* Free what is left. shape: is_closed, or there never was a loop. */

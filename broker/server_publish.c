@@ -96,7 +96,9 @@ static void publish_readiness(struct server *server)
     say_why_not(server, &why_not);
     is_ready = buf_len(&why_not) == 0;
     if (is_ready != server->is_ready) {
-        SERVER_LOG(server, is_ready ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+        bool is_meant = is_ready || server->phase != SERVER_SERVING; // A drain was asked for.
+
+        SERVER_LOG(server, is_meant ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
                    is_ready ? "ready" : "not ready", log_text("why", buf_text(&why_not)));
     }
     server->is_ready = is_ready;

@@ -83,7 +83,9 @@ static void print_json(const struct dev_place *place)
     json_init(&json, &text);
     json_open(&json, NULL, '{');
     json_text(&json, "address", place->address);
+    json_text(&json, "addresses", place->addresses);
     json_text(&json, "adminAddress", place->admin_address);
+    json_text(&json, "adminAddresses", place->admin_addresses);
     json_text(&json, "dbFile", place->db_file == NULL ? "" : place->db_file);
     json_close(&json, '}');
     (void)printf("%s\n", buf_text(&text));
@@ -101,8 +103,9 @@ static void print_banner(const struct dev_place *place)
     (void)printf("Foliot " FOLIOT_VERSION
                  ": the whole product in this process. Not for production.\n\n"
                  "  calls   %s (gRPC)\n"
-                 "  admin   http://%s/metrics\n",
-                 place->address, place->admin_address);
+                 "  admin   http://%s/metrics%s\n",
+                 place->addresses, place->admin_address,
+                 strchr(place->addresses, ',') == NULL ? "" : ", and so on by twos");
     if (place->db_file == NULL) {
         (void)printf("  data    in memory: gone when this ends; --db-file FILE keeps it\n");
     } else {
@@ -150,6 +153,7 @@ static int read_options(const struct args *args, struct dev_options *out)
 {
     int64_t port = DEV_PORT_DEFAULT;
     int64_t admin_port = DEV_ADMIN_PORT_DEFAULT;
+    int64_t broker_count = 1;
 
     out->db_file = args_has(args, "db-file") ? args_text(args, "db-file", "") : NULL;
     out->log_level = args_text(args, "log-level", "warn");
@@ -165,9 +169,15 @@ static int read_options(const struct args *args, struct dev_options *out)
         return cli_usage("--log-level \"%s\" must be debug, info, warn or error", out->log_level);
     }
     if (args_number(args, "port", 0, 65535, &port) != 0 ||
-        args_number(args, "admin-port", 0, 65535, &admin_port) != 0) {
+        args_number(args, "admin-port", 0, 65535, &admin_port) != 0 ||
+        args_number(args, "brokers", 1, DEV_BROKERS_MAX, &broker_count) != 0) {
         return CLI_USAGE;
     }
+    if (port + 2 * (broker_count - 1) > 65535 || admin_port + 2 * (broker_count - 1) > 65535) {
+        return cli_usage("the last of %d brokers would have a port above 65535: choose lower ones",
+                         (int)broker_count);
+    }
+    out->broker_count = (uint32_t)broker_count;
     out->port = (uint16_t)port;
     out->admin_port = (uint16_t)admin_port;
     return CLI_OK;
@@ -201,6 +211,7 @@ static const struct cli_option DEV_OPTIONS[] = {
     {"db-file", 0, "FILE", "keep everything in this SQLite file (default: in memory)"},
     {"port", 'p', "PORT", "port for calls on 127.0.0.1 (default 7400); 0 takes any and prints it"},
     {"admin-port", 0, "PORT", "port of /metrics and /readyz (default 7401); 0 takes any"},
+    {"brokers", 0, "N", "so many brokers in the process, 1 to 8 (default 1): port, port + 2, ..."},
     {"log-level", 0, "LEVEL", "debug, info, warn or error, to standard error (default warn)"},
     {"allow", 0, "PATTERNS",
      "host:port that queues may send to, \"*\" for all (default: this machine)"},

@@ -23,7 +23,7 @@ import devmode
 import stubs
 
 stubs.generate()
-from foliot.v1 import (queue_pb2, queue_pb2_grpc, receiver_pb2, receiver_pb2_grpc,  # noqa: E402
+from foliot.v1 import (cluster_pb2, cluster_pb2_grpc, queue_pb2, queue_pb2_grpc, receiver_pb2, receiver_pb2_grpc,  # noqa: E402
                        task_pb2, task_pb2_grpc)
 
 READY_S = 1.0
@@ -57,8 +57,8 @@ class Receiver(receiver_pb2_grpc.ReceiverServicer):
 
 
 class Client:
-    def __init__(self, dev):
-        self.channel = grpc.insecure_channel(dev.address)
+    def __init__(self, dev, address=None):
+        self.channel = grpc.insecure_channel(address or dev.address)
         self.tasks = task_pb2_grpc.TaskServiceStub(self.channel)
         self.queues = queue_pb2_grpc.QueueServiceStub(self.channel)
 
@@ -191,6 +191,30 @@ def a_restart_keeps_tasks_queues_and_keys(folder):
     assert all(len(attempts) == 1 for attempts in receiver.came.values()), receiver.came
 
 
+def several_brokers_share_the_shards_and_take_any_call(folder):
+    receiver = Receiver()
+    path = f"{folder}/f.db"
+    for _ in range(2):  # The second time on what the first has left.
+        with devmode.Dev("--brokers", "3", "--db-file", path) as dev:
+            addresses = dev.place["addresses"].split(",")
+            assert len(addresses) == 3 and addresses[0] == dev.address, dev.place
+            topology = cluster_pb2_grpc.ClusterServiceStub(
+                grpc.insecure_channel(addresses[2])).GetTopology(
+                    cluster_pb2.GetTopologyRequest(), timeout=devmode.LIMIT_S)
+            assert sorted(b.grpc_address for b in topology.brokers) == sorted(addresses), topology
+            assert len(topology.shards) == 8, topology
+            clients = [Client(dev, address) for address in addresses]
+            name = f"work-{time.monotonic_ns()}"
+            clients[0].make_queue(name, receiver.port)
+            made = [client.create(name, 100) for client in clients for _ in range(8)]
+            assert len({task.id[:3] for task in made}) > 8  # Of shards of all of them.
+            for task in made:
+                at, attempt = receiver.wait(task.id)
+                assert at >= task.due_time.ToMicroseconds() / 1e6 and attempt.attempt == 1, attempt
+            status, _, err = dev.stop()
+            assert status == 0 and err == "", (status, err)
+
+
 def its_metrics_say_that_it_is_ready(folder):
     with devmode.Dev() as dev:
         base = f"http://{dev.place['adminAddress']}"
@@ -228,6 +252,9 @@ def a_port_that_is_taken_is_one_clear_line(folder):
         must_refuse(5, ["cannot listen for calls", port, "is taken"], "--port", port,
                     "--admin-port", "0")
         must_refuse(5, ["the admin port", port, "is taken"], "--port", "0", "--admin-port", port)
+        before = str(int(port) - 2)
+        must_refuse(5, ["cannot listen for calls", port, "is taken"], "--port", before,
+                    "--admin-port", "0", "--brokers", "2")
 
 
 def options_that_are_wrong_are_one_clear_line(folder):
@@ -236,6 +263,8 @@ def options_that_are_wrong_are_one_clear_line(folder):
                 "--admin-port", "0")
     must_refuse(2, ["--db-fil", "--db-file"], "--db-fil", "x")
     must_refuse(2, ["operand"], "x")
+    must_refuse(2, ["--brokers", "8"], "--brokers", "9")
+    must_refuse(2, ["above 65535"], "--brokers", "2", "--port", "65534")
     must_refuse(2, ["--db-file", "name of a file"], "--db-file", "")
     must_refuse(2, ["--db-file", "name of a file"], "--db-file", ":memory:")
 
@@ -268,7 +297,8 @@ def files_that_cannot_be_used_are_one_clear_line(folder):
 CASES = [is_ready_in_under_a_second, the_command_of_the_banner_fires_a_task,
          a_kept_file_is_named_in_the_banner,
          a_default_queue_of_another_port_is_named_in_the_banner, a_stock_client_creates_updates_and_cancels,
-         a_restart_keeps_tasks_queues_and_keys, its_metrics_say_that_it_is_ready,
+         a_restart_keeps_tasks_queues_and_keys,
+         several_brokers_share_the_shards_and_take_any_call, its_metrics_say_that_it_is_ready,
          a_port_that_is_taken_is_one_clear_line, options_that_are_wrong_are_one_clear_line,
          files_that_cannot_be_used_are_one_clear_line]
 
