@@ -175,8 +175,8 @@ static void apply_payload(struct entry *entry, const struct call *call)
                         .payload_len = (uint32_t)call->task.payload.len,
                         .key = block_key(old),
                         .tags = block_tags(old),
-                        .expire_ms = old->expire_ms,
-                        .created_ms = old->created_ms};
+                        .expire_ms = block_expire_ms(old),
+                        .created_ms = block_created_ms(old)};
     struct block *block = NULL;
 
     if (entry->flying && entry->body.flight->is_started) {

@@ -55,9 +55,10 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     flight->attempt.attempt = entry->attempt + 1;
     flight->attempt.due_ms = entry->due_ms;
     flight->attempt.start_by_ms = time_max(entry->due_ms, claim_ms) + START_BY_MS;
-    if (flight->block->expire_ms != 0) {
+    flight->attempt.expire_ms = block_expire_ms(flight->block);
+    if (flight->attempt.expire_ms != 0) {
         flight->attempt.start_by_ms =
-            time_min(flight->attempt.start_by_ms, flight->block->expire_ms);
+            time_min(flight->attempt.start_by_ms, flight->attempt.expire_ms);
     }
     flight->attempt.timeout_ms = queue->queue.attempt_timeout_ms;
     flight->attempt.deadline_ms =
@@ -65,7 +66,6 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     flight->attempt.payload = block_payload(flight->block);
     flight->attempt.key = block_key(flight->block);
     flight->attempt.tags = block_tags(flight->block);
-    flight->attempt.expire_ms = flight->block->expire_ms;
     entry->body.flight = flight;
     entry->flying = 1;
     queue->flights++;
@@ -268,7 +268,7 @@ void claim_note(struct shard *shard, struct flight *flight)
 /* Has the time of a task passed in which an attempt may start? */
 static bool is_expired(const struct shard *shard, const struct entry *entry)
 {
-    wall_ms expire_ms = entry_block(entry)->expire_ms;
+    wall_ms expire_ms = block_expire_ms(entry_block(entry));
 
     return expire_ms != 0 && upper_ms(shard->broker, shard->database) > expire_ms;
 }
@@ -476,8 +476,9 @@ static void settle_as_failed(struct broker *broker, const struct shard *shard,
     const struct queue *queue = &entry_queue(broker, entry)->queue;
     struct retry_state state = {.failures = entry->failures + 1U,
                                 .unknowns = entry->unknowns,
-                                .first_due_ms = flight->block->created_ms,
+                                .first_due_ms = block_created_ms(flight->block),
                                 .retry_after_ms = flight->attempt.retry_after_ms};
+    wall_ms expire_ms = block_expire_ms(flight->block);
     wall_ms due_ms;
 
     op->task.failures = state.failures;
@@ -487,7 +488,7 @@ static void settle_as_failed(struct broker *broker, const struct shard *shard,
         settle_as_dead(broker, shard, queue, op, flight_error(flight));
         return;
     }
-    if (flight->block->expire_ms != 0 && due_ms > flight->block->expire_ms) {
+    if (expire_ms != 0 && due_ms > expire_ms) {
         fill_end(shard, entry, TASK_END_EXPIRED, op);
         return;
     }

@@ -13,31 +13,47 @@
 
 #include <string.h>
 
+/* Latest time of creation that a block can hold. */
+#define CREATED_MS_MAX ((INT64_C(1) << 48) - 1)
+
+static uint8_t *append(uint8_t *place, const void *data, size_t len)
+{
+    if (len > 0) {
+        memcpy(place, data, len);
+    }
+    return place + len;
+}
+
+/* Bytes in front of the key. */
+static size_t expire_len(const struct block *block)
+{
+    return block->has_expire ? sizeof(wall_ms) : 0;
+}
+
 struct block *block_new(const struct task *task)
 {
     bool has_payload = task->payload.len == task->payload_len;
     size_t payload_len = has_payload ? task->payload.len : 0;
-    size_t head_len = task->key.len + task->tags.len;
-    struct block *block = mem_new(1, sizeof(*block) + head_len + payload_len);
+    size_t expire_bytes = task->expire_ms == 0 ? 0 : sizeof(task->expire_ms);
+    uint64_t created_ms = (uint64_t)time_clamp(task->created_ms, 0, CREATED_MS_MAX);
+    struct block *block =
+        mem_new(1, sizeof(*block) + expire_bytes + task->key.len + task->tags.len + payload_len);
+    uint8_t *place;
 
     if (block == NULL) {
         return NULL;
     }
-    block->created_ms = task->created_ms;
-    block->expire_ms = task->expire_ms;
+    block->created_low = created_ms & UINT32_MAX;
+    block->created_high = (created_ms >> 32) & UINT16_MAX;
     block->payload_len = task->payload_len;
     block->key_len = (uint16_t)task->key.len;
     block->tags_len = (uint16_t)task->tags.len;
     block->has_payload = has_payload;
-    if (task->key.len > 0) {
-        memcpy(block->bytes, task->key.data, task->key.len);
-    }
-    if (task->tags.len > 0) {
-        memcpy(block->bytes + task->key.len, task->tags.data, task->tags.len);
-    }
-    if (payload_len > 0) {
-        memcpy(block->bytes + head_len, task->payload.data, payload_len);
-    }
+    block->has_expire = expire_bytes > 0;
+    place = append(block->bytes, &task->expire_ms, expire_bytes);
+    place = append(place, task->key.data, task->key.len);
+    place = append(place, task->tags.data, task->tags.len);
+    (void)append(place, task->payload.data, payload_len);
     return block;
 }
 
@@ -49,23 +65,37 @@ struct block *block_shed(struct block *block)
         return block;
     }
     block->has_payload = false;
-    smaller = mem_resize(block, sizeof(*block) + block->key_len + block->tags_len);
+    smaller =
+        mem_resize(block, sizeof(*block) + expire_len(block) + block->key_len + block->tags_len);
     return smaller == NULL ? block : smaller;
+}
+
+wall_ms block_created_ms(const struct block *block)
+{
+    return (wall_ms)((uint64_t)block->created_high << 32 | block->created_low);
+}
+
+wall_ms block_expire_ms(const struct block *block)
+{
+    wall_ms expire_ms = 0;
+
+    memcpy(&expire_ms, block->bytes, expire_len(block));
+    return expire_ms;
 }
 
 struct slice block_key(const struct block *block)
 {
-    return (struct slice){block->bytes, block->key_len};
+    return (struct slice){block->bytes + expire_len(block), block->key_len};
 }
 
 struct slice block_tags(const struct block *block)
 {
-    return (struct slice){block->bytes + block->key_len, block->tags_len};
+    return (struct slice){block_key(block).data + block->key_len, block->tags_len};
 }
 
 struct slice block_payload(const struct block *block)
 {
-    return (struct slice){block->bytes + block->key_len + block->tags_len,
+    return (struct slice){block_tags(block).data + block->tags_len,
                           block->has_payload ? block->payload_len : 0};
 }
 

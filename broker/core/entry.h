@@ -56,6 +56,10 @@ MUST_USE struct block *block_new(const struct task *task);
  * attempt needs them. ownership: block is taken, what is returned replaces it. */
 MUST_USE struct block *block_shed(struct block *block);
 
+/* When its task was created, and until when an attempt may start; 0: for ever. */
+wall_ms block_created_ms(const struct block *block);
+wall_ms block_expire_ms(const struct block *block);
+
 /* Key, tags and payload of a block, borrowed. The payload is empty if it is not in memory. */
 struct slice block_key(const struct block *block);
 struct slice block_tags(const struct block *block);

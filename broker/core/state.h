@@ -55,15 +55,16 @@
 #define WITHDRAWN_MS 50
 #define NO_ROOM_MS   10
 
-/* Bytes behind an entry: what the target needs. */
+/* Bytes behind an entry: what the target needs. 16 bytes before them, as there are millions. */
 struct block {
-    wall_ms created_ms;
-    wall_ms expire_ms;    /* 0: never */
+    uint32_t created_low; /* created_ms in 48 bits, ten thousand years: see block_created_ms() */
+    uint16_t created_high;
+    uint16_t tags_len;
     uint32_t payload_len; /* whole length, also when the bytes are not here */
     uint16_t key_len;
-    uint16_t tags_len;
     bool has_payload; /* bytes[] holds the payload */
-    uint8_t bytes[];  /* key, then tags, then payload */
+    bool has_expire;  /* bytes[] begins with expire_ms */
+    uint8_t bytes[];  /* expire_ms, key, tags, payload */
 };
 
 /* Life of a task in memory; the table is in task_life.c. */
@@ -116,6 +117,7 @@ struct entry {
 };
 
 _Static_assert(sizeof(struct entry) <= 64, "an entry is at most 64 bytes");
+_Static_assert(sizeof(struct block) <= 16, "and what stands before its bytes at most 16");
 
 /* A claim row of ours. 1. live counts its members whose claim may be live. */
 struct group {

@@ -129,3 +129,30 @@ Test(broker_room, large_payloads_are_read_for_those_that_may_start_and_in_their_
     }
     rig_close(&rig);
 }
+
+Test(broker_room, what_stands_before_a_payload_comes_out_as_it_went_in)
+{
+    static struct rig rig;
+    struct call calls[2];
+
+    rig_open(&rig);
+    for (uint16_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        calls[i] = rig_create(&rig, i, rig_time(&rig) + 1000);
+        calls[i].task.key = slice_of(i == 0 ? "a key" : "");
+        calls[i].task.tags = slice_of(i == 0 ? "{\"tag\":\"1\"}" : "");
+        calls[i].task.expire_ms = i == 0 ? rig_time(&rig) + 1500 : 0;
+        rig_ask(&rig, &calls[i]);
+    }
+    rig_pass(&rig, 1010);
+    cr_assert_eq(rig.seen_count, ARRAY_COUNT(calls));
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        const struct call *call = &calls[rig.seen[i].id.seq == calls[0].found.seq ? 0 : 1];
+
+        cr_assert(slice_equal(rig.seen[i].key, call->task.key));
+        cr_assert(slice_equal(rig.seen[i].tags, call->task.tags));
+        cr_assert(slice_equal(rig.seen[i].payload, slice_of("payload")));
+        cr_assert_eq(rig.seen[i].expire_ms, call->task.expire_ms);
+        cr_assert(call->task.expire_ms == 0 || rig.seen[i].start_by_ms == call->task.expire_ms);
+    }
+    rig_close(&rig);
+}
