@@ -136,8 +136,8 @@ Test(broker_room, what_stands_before_a_payload_comes_out_as_it_went_in)
     struct call calls[2];
 
     rig_open(&rig);
-    for (uint16_t i = 0; i < ARRAY_COUNT(calls); i++) {
-        calls[i] = rig_create(&rig, i, rig_time(&rig) + 1000);
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        calls[i] = rig_create(&rig, (uint16_t)i, rig_time(&rig) + 1000);
         calls[i].task.key = slice_of(i == 0 ? "a key" : "");
         calls[i].task.tags = slice_of(i == 0 ? "{\"tag\":\"1\"}" : "");
         calls[i].task.expire_ms = i == 0 ? rig_time(&rig) + 1500 : 0;
