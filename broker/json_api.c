@@ -53,7 +53,9 @@ struct call {
     struct buf field_text; /* names in lower case and values of the fields */
     struct rpc_local_field fields[FIELD_COUNT_MAX];
     size_t field_count;
+    bool is_starting; /* its handler is on the stack, and may read the request yet */
     /* the answer */
+    bool is_answered;
     enum rpc_status status;
     span_ms retry_delay;
     struct buf response;
@@ -323,7 +325,10 @@ static void on_answer(const struct rpc_answer *answer, void *ctx)
     if (err != 0) { // It is done, only the answer cannot be given.
         set_failure(call, RPC_UNKNOWN, "no memory for the answer: it may have happened");
     }
-    admin_post_resume(call->post);
+    call->is_answered = true;
+    if (!call->is_starting) {
+        admin_post_resume(call->post);
+    }
 }
 
 static void on_mail(struct mailbox_node *node, void *ctx)
@@ -346,7 +351,12 @@ static void on_mail(struct mailbox_node *node, void *ctx)
         admin_post_resume(call->post);
         return;
     }
+    call->is_starting = true;
     rpc_server_call(api->server, &options);
+    call->is_starting = false;
+    if (call->is_answered) { // Not before: the other thread frees it then.
+        admin_post_resume(call->post);
+    }
 }
 
 /* ---- the answer, in the admin port's thread ---- */

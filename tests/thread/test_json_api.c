@@ -62,6 +62,7 @@ static void on_soon(struct rpc_call *call, struct slice request, void *ctx)
     (void)ctx;
     MUST_EQ(request.len, 3); // {"queue":"q"}
     rpc_call_reply(call, (struct slice){(const uint8_t *)"\n\2id", 4});
+    MUST_EQ(request.data[2], 'q'); // It is the handler's until it returns, answered or not.
 }
 
 static void on_later(struct rpc_call *call, struct slice request, void *ctx)
