@@ -265,8 +265,8 @@ void claim_note(struct shard *shard, struct flight *flight)
     flight->is_sent = true;
 }
 
-/* Has the time of a task passed in which an attempt may start? */
-static bool is_expired(const struct shard *shard, const struct entry *entry)
+/* May the time of a task have passed in which an attempt may start? No attempt is begun then. */
+static bool may_be_expired(const struct shard *shard, const struct entry *entry)
 {
     wall_ms expire_ms = block_expire_ms(entry_block(entry));
 
@@ -311,6 +311,29 @@ static bool expire(struct shard *shard, struct entry *entry)
     return true;
 }
 
+/* The clock is not known so well that the end of its time has come for sure, or has not: look again
+ * when it has. */
+static void look_when_expired(struct shard *shard, struct entry *entry)
+{
+    span_ms lead_ms = shard->broker->databases[shard->database].lead_ms;
+
+    if (entry->state != ENTRY_WAITING) {
+        entry_move(entry, ENTRY_WAITING);
+    }
+    wheel_node_init(&entry->node);
+    entry_wake_at(shard, entry, time_add(entry_block(entry)->expire_ms, lead_ms + 1));
+}
+
+/* It will not be claimed any more. */
+static enum claim_try refuse_expired(struct shard *shard, struct entry *entry)
+{
+    if (lower_ms(shard->broker, shard->database) > entry_block(entry)->expire_ms) {
+        return expire(shard, entry) ? CLAIM_SENT : CLAIM_NO_ROOM;
+    }
+    look_when_expired(shard, entry);
+    return CLAIM_SENT;
+}
+
 void claim_expired(struct shard *shard, struct entry *entry, int result)
 {
     struct broker *broker = shard->broker;
@@ -336,8 +359,8 @@ enum claim_try claim_ask(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(broker, entry);
     struct flight *flight;
 
-    if (is_expired(shard, entry)) {
-        return expire(shard, entry) ? CLAIM_SENT : CLAIM_NO_ROOM;
+    if (may_be_expired(shard, entry)) {
+        return refuse_expired(shard, entry);
     }
     if (!queue_has_room(queue) ||
         !writer_has_room(&broker->databases[shard->database].writer, WRITER_CLAIM)) {
@@ -360,7 +383,7 @@ struct flight *claim_prepare(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(shard->broker, entry);
     struct flight *flight;
 
-    if (!line_is_free(queue) || is_expired(shard, entry)) {
+    if (!line_is_free(queue) || may_be_expired(shard, entry)) {
         return NULL; // Others have waited longer, or it will not run at all.
     }
     flight = flight_new(shard, entry);
@@ -550,9 +573,8 @@ static void settle_fill(struct shard *shard, struct entry *entry, struct store_o
         op->task.unknowns = entry->unknowns;
         settle_as_dead(broker, shard, queue, op, flight_error(entry->body.flight));
         break;
-    case OUTCOME_UNKNOWN: // Only at most once comes here at once; the rest is HELD first.
-        settle_as_unknown(broker, shard, entry, op);
-        break;
+    case OUTCOME_UNKNOWN:
+        UNREACHABLE(); // Held until its deadline, and then without a flight.
     case OUTCOME_NOT_STARTED:
         op->kind = STORE_CHANGE;
         break;

@@ -11,7 +11,8 @@
 
 /* How trying to claim went. */
 enum claim_try {
-    CLAIM_SENT = 1, /* the entry is CLAIMING; or DELETING, because its time was over */
+    CLAIM_SENT = 1, /* the entry is CLAIMING; or DELETING, because its time was over,
+                       or WAITING until that is certain */
     CLAIM_FETCHING, /* its payload is being read first */
     CLAIM_NO_ROOM   /* queue, flights or writer are full: ask again */
 };

@@ -277,18 +277,14 @@ static void hold(struct shard *shard, struct entry *entry)
 void dispatch_ended(struct shard *shard, struct entry *entry)
 {
     struct flight *flight = entry->body.flight;
-    const struct queue *queue = &entry_queue(shard->broker, entry)->queue;
 
     REQUIRE(flight->is_ended && entry->state == ENTRY_RUNNING);
-    if (flight->attempt.outcome == OUTCOME_UNKNOWN && !queue->at_most_once) {
-        hold(shard, entry);
-        return;
-    }
+    // At most once as well: a dead letter can be redriven, and the attempt may still be running.
     if (flight->attempt.outcome == OUTCOME_UNKNOWN) {
-        shard->broker->stats.unknown++;
-        entry_queue(shard->broker, entry)->counts.unknown++;
+        hold(shard, entry);
+    } else {
+        claim_settle(shard, entry);
     }
-    claim_settle(shard, entry);
 }
 
 void broker_on_outcome(struct broker *broker, const struct now *now, struct attempt *attempt)

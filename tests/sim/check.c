@@ -103,7 +103,7 @@ bool check_numbers_del(uint64_t *numbers, size_t *count, uint64_t number)
 static void take_key(struct check *check, struct check_task *task, const struct store_op *op)
 {
     struct check_key *key = check_key_find(check, task->queue, task->key);
-    const struct check_task *holder = key->holder;
+    const struct check_task *holder = key->holder == task ? NULL : key->holder;
 
     if (holder != NULL && holder->end == CHECK_PENDING && holder->id.seq != op->key_replaces.seq) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took the key of a pending task",
@@ -151,6 +151,7 @@ static void commit_insert(struct check *check, const struct store_op *op)
     task->creator = task->token;
     task->inserted = check->sim->now;
     task->due_ms = op->task.due_ms;
+    task->expire_ms = op->task.expire_ms;
     task->attempt = op->task.attempt;
     err = map_put(&check->tasks_by_seq[op->shard], (uint64_t)op->task.id.seq, task);
     REQUIRE(err == 0);
@@ -302,12 +303,76 @@ static void end_task(struct check *check, struct check_task *task, enum check_en
         break;
     case CHECK_DEAD:
         check->figures.dead++;
+        check->dead = mem_resize(check->dead, (check->dead_count + 1) * sizeof(*check->dead));
+        REQUIRE(check->dead != NULL);
+        check->dead[check->dead_count++] = task;
         break;
     case CHECK_CANCELLED:
         check->figures.cancelled++;
         break;
+    case CHECK_EXPIRED:
+        check->figures.expired++;
+        break;
     case CHECK_PENDING:
         break;
+    }
+}
+
+/* Its time is over; or it has failed, and its next attempt would come too late. */
+static void commit_expire(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    bool is_over =
+        task->expire_ms != 0 && check_clock(check, task->shard) + sim_clock_slack(check->sim) >=
+                                    task->expire_ms * US_PER_MS;
+    bool has_failed = op->attempt > op->expected_attempt && op->attempt == task->claimed &&
+                      may_give_up(check, task, op->attempt, false);
+
+    if (task->expire_ms == 0 || (!is_over && !has_failed)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: it expired too soon, at attempt %u",
+                 check_name(task).text, op->attempt);
+    }
+    if (!has_failed && task->claimed > task->attempt) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3", "%s: it expired while attempt %u was claimed",
+                 check_name(task).text, task->claimed);
+    }
+    remember_key(check, task, op);
+    end_task(check, task, CHECK_EXPIRED);
+}
+
+/* A dead letter is pending again, because a user wanted it. */
+static void commit_redrive(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    struct check_call *call;
+
+    if (task == NULL || task->end != CHECK_DEAD || task->redrive == 0) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3",
+                 "a redrive of a task that is no dead letter, or of "
+                 "one that nobody has asked for");
+        return;
+    }
+    if (op->task.attempt < task->claimed) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: a redrive set its attempt back from %u to %u",
+                 check_name(task).text, task->claimed, op->task.attempt);
+    }
+    task->end = CHECK_PENDING;
+    task->revived = task->claimed;
+    task->revived_at = check->sim->now;
+    task->attempt = op->task.attempt;
+    task->due_ms = op->task.due_ms;
+    task->expire_ms = op->task.expire_ms;
+    task->due_call = 0;
+    task->is_due_nameless = false;
+    check->pending_count++;
+    check->figures.redriven++;
+    task->is_picked = false;
+    if (task->key != 0) {
+        take_key(check, task, op);
+    }
+    call = check_call_find(check, task->redrive);
+    call->is_in_effect = true;
+    if (call->state == CALL_STATE_ANSWERED && call->result != ERR_OUTCOME_UNKNOWN) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s was redriven after that was answered %s",
+                 check_name(task).text, err_name(call->result));
     }
 }
 
@@ -316,6 +381,10 @@ static void commit_delete(struct check *check, struct check_task *task, const st
     const struct check_attempt *attempt = check_attempt_find(task, op->expected_attempt + 1);
     uint32_t candidates = (uint32_t)task->cancel_count;
 
+    if (op->end == TASK_END_EXPIRED) {
+        commit_expire(check, task, op);
+        return;
+    }
     remember_key(check, task, op);
     if (task->key != 0) {
         candidates += check_key_find(check, task->queue, task->key)->open;
@@ -361,6 +430,10 @@ static void commit_op(struct check *check, const struct store_op *op)
         return;
     }
     task = check_task_find(check, op->shard, op->task.id);
+    if (op->kind == STORE_REDRIVE) {
+        commit_redrive(check, task, op);
+        return;
+    }
     if (task == NULL || task->end != CHECK_PENDING) {
         sim_fail(check->sim, SIM_UNSAFE, "K-3", "an operation of kind %u on a task that is not",
                  op->kind);
@@ -413,7 +486,8 @@ void check_on_commit(void *ctx, const struct store_mem_commit *commit)
         for (size_t i = 0; i < commit->batch->op_count; i++) {
             const struct store_op *op = &commit->batch->ops[i];
 
-            if (op->result == 0 && (op->kind == STORE_INSERT) == (inserts == 1)) {
+            if (op->result == 0 &&
+                (op->kind == STORE_INSERT || op->kind == STORE_REDRIVE) == (inserts == 1)) {
                 TRACE(&check->sim->trace, "commit", op->kind, op->shard, op->task.id.seq,
                       op->attempt, op->set_due | op->set_payload << 1 | op->set_counts << 2,
                       op->task.due_ms);
@@ -460,6 +534,7 @@ void check_free(struct check *check)
         map_fini(&check->tasks_by_seq[i]);
     }
     mem_free(check->known);
+    mem_free(check->dead);
     mem_free(check->calls);
     mem_free(check);
 }

@@ -71,8 +71,22 @@ struct check_known {
     uint64_t key; /* number of its key; 0: none */
 };
 
+/* A dead letter as a user reads it. */
+struct check_letter {
+    struct task_id id;
+    uint32_t shard;
+    uint32_t queue;
+    uint32_t attempt;   /* the last */
+    uint64_t key;       /* number; 0: none */
+    uint64_t token;     /* at the start of its payload */
+    size_t payload_len; /* of that */
+};
+
 /* One of the tasks that were answered, mostly a young one. False: there is none. */
 bool check_pick(struct check *check, struct prng *prng, struct check_known *out);
+
+/* A dead letter that nobody is redriving. False: none was found. */
+bool check_pick_dead(struct check *check, struct prng *prng, struct check_letter *out);
 
 /* Figures of the run, for people. */
 struct check_figures {
@@ -80,6 +94,8 @@ struct check_figures {
     uint64_t done;
     uint64_t cancelled;
     uint64_t dead;
+    uint64_t expired;
+    uint64_t redriven;
     uint64_t starts;
     uint64_t updates;
     uint64_t unknown_answers;

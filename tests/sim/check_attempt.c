@@ -27,6 +27,15 @@ static void check_times(struct check *check, const struct check_task *task,
                  check_name(task).text, attempt->attempt,
                  (long long)(clock_us - attempt->start_by_ms * US_PER_MS));
     }
+    if (attempt->expire_ms != 0 && clock_us - slack_us > attempt->expire_ms * US_PER_MS) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u started %lld us after its time",
+                 check_name(task).text, attempt->attempt,
+                 (long long)(clock_us - attempt->expire_ms * US_PER_MS));
+    }
+    if (clock_us + slack_us < sim_load_paused_until(check->sim->load, task->queue) * US_PER_MS) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: attempt %u started while its queue was paused",
+                 check_name(task).text, attempt->attempt);
+    }
     if (attempt->deadline_ms < attempt->start_by_ms + attempt->timeout_ms) {
         sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u may outlive its claim",
                  check_name(task).text, attempt->attempt);
@@ -64,6 +73,7 @@ static void check_others(struct check *check, const struct check_task *task,
                      "%s: attempt %u started while attempt %u may be running",
                      check_name(task).text, attempt->attempt, other->attempt);
         } else if (sim_load_is_at_most_once(check->sim->load, task->queue) &&
+                   other->attempt > task->revived &&
                    (other->reported == 0 || other->reported == OUTCOME_UNKNOWN)) {
             sim_fail(check->sim, SIM_UNSAFE, "K-2",
                      "%s: attempt %u started, the outcome of %u is unknown, at most once",
@@ -120,7 +130,7 @@ static void check_payload(struct check *check, const struct check_task *task,
 static void check_answers(struct check *check, struct check_task *task,
                           const struct attempt *attempt)
 {
-    if (task->end == CHECK_DONE || task->end == CHECK_DEAD) {
+    if (task->end == CHECK_DONE || task->end == CHECK_DEAD || task->end == CHECK_EXPIRED) {
         sim_fail(check->sim, SIM_UNSAFE, "K-3", "%s: attempt %u started after a recorded outcome",
                  check_name(task).text, attempt->attempt);
     } else if (task->end == CHECK_CANCELLED) {

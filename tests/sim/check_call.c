@@ -47,6 +47,8 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
     }
     if (strikes_key(call)) {
         check_key_find(check, record->queue, record->key)->open++;
+    } else if (call->kind == CALL_REDRIVE) {
+        record->task->redrive = number;
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         check_numbers_add(&record->task->cancels, &record->task->cancel_count, number);
     } else if (call->kind == CALL_UPDATE && record->task != NULL) {
@@ -68,6 +70,8 @@ static void close_call(struct check *check, uint64_t number, const struct call *
     }
     if (strikes_key(call)) {
         check_key_find(check, record->queue, record->key)->open--;
+    } else if (call->kind == CALL_REDRIVE) {
+        record->task->redrive = 0;
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         (void)check_numbers_del(record->task->cancels, &record->task->cancel_count, number);
     } else if (call->kind == CALL_UPDATE && record->task != NULL) {
@@ -106,6 +110,12 @@ static void learn(struct check *check, struct check_task *task)
     check->known[check->known_count++] = task;
 }
 
+/* Pending all the while that a call was under way: a redrive may have come in between. */
+static bool is_pending_since(const struct check_task *task, int64_t begun)
+{
+    return task->end == CHECK_PENDING && (task->revived == 0 || task->revived_at < begun);
+}
+
 static void check_created(struct check *check, const struct check_call *record,
                           const struct call *call)
 {
@@ -127,7 +137,7 @@ static void check_created(struct check *check, const struct check_call *record,
     task = check_task_find(check, call->shard, call->found);
     if (record->is_in_effect || task == NULL || task->key != record->key || record->key == 0) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "a create found a key's holder that is not one");
-    } else if (call->found_due_ms == WALL_NEVER && task->end == CHECK_PENDING) {
+    } else if (call->found_due_ms == WALL_NEVER && is_pending_since(task, record->begun)) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: a create was told that it is over",
                  check_name(task).text);
     }
@@ -149,6 +159,10 @@ static void check_cancelled(struct check *check, const struct check_call *record
         return;
     }
     if (task == NULL) {
+        return;
+    }
+    if (call->cancel == CANCEL_GONE && task->end == CHECK_PENDING &&
+        !is_pending_since(task, record->begun)) {
         return;
     }
     if (task->end == CHECK_PENDING) {
@@ -202,11 +216,16 @@ static void check_updated(struct check *check, const struct check_call *record,
 static void check_absent(struct check *check, const struct check_call *record,
                          const struct call *call)
 {
+    if (call->kind == CALL_REDRIVE) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: a redrive did not find the dead letter",
+                 check_name(record->task).text);
+        return;
+    }
     if (record->task != NULL && call->result == ERR_NOT_FOUND) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: answered NOT_FOUND",
                  check_name(record->task).text);
     }
-    if (record->task != NULL && record->task->end == CHECK_PENDING) {
+    if (record->task != NULL && is_pending_since(record->task, record->begun)) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: answered GONE, but it is pending",
                  check_name(record->task).text);
     }
@@ -232,8 +251,14 @@ static void check_success(struct check *check, const struct check_call *record,
                      check_name(record->task).text);
         }
         break;
-    case CALL_SCAN:
     case CALL_REDRIVE:
+        if (!record->is_in_effect) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-1",
+                     "%s: a redrive was answered, and is not in effect",
+                     check_name(record->task).text);
+        }
+        break;
+    case CALL_SCAN:
     case CALL_PURGE:
         UNREACHABLE(); // The load makes no such calls.
     }
@@ -292,5 +317,29 @@ bool check_pick(struct check *check, struct prng *prng, struct check_known *out)
     }
     task = check->known[check->known_count - 1 - back];
     *out = (struct check_known){task->id, task->queue, task->due_ms, task->key};
+    return true;
+}
+
+bool check_pick_dead(struct check *check, struct prng *prng, struct check_letter *out)
+{
+    struct check_task *task;
+
+    if (check->dead_count == 0) {
+        return false;
+    }
+    task = check->dead[prng_below(prng, check->dead_count)];
+    if (task->end != CHECK_DEAD || task->is_picked) {
+        return false;
+    }
+    task->is_picked = true;
+    *out = (struct check_letter){
+        .id = task->id,
+        .shard = task->shard,
+        .queue = task->queue,
+        .attempt = task->claimed,
+        .key = task->key,
+        .token = task->token,
+        .payload_len = task->payload_len,
+    };
     return true;
 }

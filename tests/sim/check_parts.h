@@ -12,7 +12,8 @@ enum check_end_kind {
     CHECK_PENDING = 0,
     CHECK_DONE,
     CHECK_DEAD,
-    CHECK_CANCELLED
+    CHECK_CANCELLED,
+    CHECK_EXPIRED
 };
 
 /* A call that left a broker. */
@@ -40,11 +41,16 @@ struct check_task {
     enum check_end_kind end;
     int64_t ended;
     wall_ms due_ms;
-    uint32_t attempt;           /* the row's */
-    uint32_t claimed;           /* highest attempt that was ever claimed */
-    wall_ms claim_deadline_ms;  /* of that */
-    uint64_t due_call;          /* the update that due_ms is of; 0: none */
-    bool is_due_nameless;       /* due_ms is of an update that is not known by its number */
+    wall_ms expire_ms;         /* no attempt starts after it; 0: never */
+    bool is_picked;            /* dead, and a user has wanted to redrive it */
+    uint64_t redrive;          /* number of the call that redrives it, under way or lost; 0: none */
+    int64_t revived_at;        /* true time of its last redrive */
+    uint32_t revived;          /* attempts up to this one were before its last redrive */
+    uint32_t attempt;          /* the row's */
+    uint32_t claimed;          /* highest attempt that was ever claimed */
+    wall_ms claim_deadline_ms; /* of that */
+    uint64_t due_call;         /* the update that due_ms is of; 0: none */
+    bool is_due_nameless;      /* due_ms is of an update that is not known by its number */
     uint32_t started_after_end; /* an attempt that started after its row was deleted by cancel */
     uint32_t cancel_answers;    /* CANCELLED or STOPPED so far */
     uint32_t last_allowed;      /* after those: the attempt that may still start; 0: none */
@@ -95,6 +101,8 @@ struct check {
     uint64_t pending_count;
     struct check_task **known; /* answered to users */
     size_t known_count;
+    struct check_task **dead; /* they have become dead letters, some more than once */
+    size_t dead_count;
     struct check_call *calls; /* by number − 1 */
     uint64_t call_count;
     uint64_t call_capacity;

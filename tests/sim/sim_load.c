@@ -65,6 +65,7 @@ struct sim_load {
     bool is_roomy; /* no queue has less room than usual now */
     struct sim_answer **answers;
     size_t answer_count;
+    wall_ms paused_until_ms; /* of the queues that are */
 };
 
 bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue)
@@ -79,6 +80,11 @@ span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
     return QUEUE_KEY_MEMORY_MS(queue);
 }
 
+wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue)
+{
+    return load->sim->options.expire_permille > 0 && queue % 5 == 4 ? load->paused_until_ms : 0;
+}
+
 static uint16_t slot_of_key(uint32_t queue, uint64_t key)
 {
     uint64_t hash = (key * 31 + queue) * UINT64_C(0x9e3779b97f4a7c15);
@@ -91,9 +97,10 @@ static void call_free(struct sim_call *call)
     mem_free(call);
 }
 
+/* What one tries again by itself. A redrive is looked at by a person first. */
 static bool is_write(const struct sim_call *call)
 {
-    return call->request.kind != CALL_GET;
+    return call->request.kind != CALL_GET && call->request.kind != CALL_REDRIVE;
 }
 
 static void send(struct sim_call *call);
@@ -104,7 +111,7 @@ static void again(struct sim_call *call)
     struct sim_load *load = call->load;
     struct sim_call *next;
 
-    if (call->tries >= 3 || call->answer != NULL || load->is_stopped ||
+    if (call->tries >= 3 || call->answer != NULL || load->is_stopped || !is_write(call) ||
         !prng_chance(&load->prng, 500)) {
         return;
     }
@@ -348,6 +355,10 @@ static void create(struct sim_load *load)
     if (prng_chance(&load->prng, options->large_permille)) {
         call->request.task.payload.len = LARGE_BYTES;
     }
+    if (prng_chance(&load->prng, options->expire_permille)) {
+        call->request.task.expire_ms =
+            sim_clock(load->sim, 0) / US_PER_MS + prng_between(&load->prng, 1, 30000);
+    }
     if (prng_chance(&load->prng, options->keyed_permille)) {
         set_key(call, 1 + prng_below(&load->prng, KEY_COUNT));
         call->request.key_policy =
@@ -404,12 +415,38 @@ static void on_chase(struct sim *sim, struct sim_event *event, bool is_dropped)
     mem_free(chased);
 }
 
+static void redrive(struct sim_load *load, const struct check_letter *letter)
+{
+    struct sim_call *call = call_new(load, CALL_REDRIVE);
+
+    memcpy(call->payload, &letter->token, sizeof(letter->token));
+    call->request.task.id = letter->id;
+    call->request.shard = letter->shard;
+    call->request.task.queue = letter->queue;
+    call->request.task.attempt = letter->attempt;
+    call->request.task.payload.len = letter->payload_len;
+    call->request.task.payload_len = (uint32_t)letter->payload_len;
+    call->request.is_delay = true;
+    call->request.delay_ms = prng_between(&load->prng, 0, 2000);
+    if (letter->key != 0) {
+        call->key = letter->key;
+        call->request.task.key = (struct slice){(const uint8_t *)&call->key, sizeof(call->key)};
+    }
+    send(call);
+}
+
 static void act(struct sim_load *load)
 {
     const struct sim_options *options = &load->sim->options;
+    struct check_letter letter;
     struct check_known task;
     uint64_t draw = prng_below(&load->prng, 1000);
 
+    if (prng_chance(&load->prng, options->redrive_permille) &&
+        check_pick_dead(load->sim->check, &load->prng, &letter)) {
+        redrive(load, &letter);
+        return;
+    }
     if (!check_pick(load->sim->check, &load->prng, &task)) {
         create(load);
     } else if (draw < options->cancel_permille) {
@@ -500,7 +537,8 @@ static void put_done(struct store_queue_put *put)
     REQUIRE(put->result == 0);
 }
 
-static void fill_queue(struct queue *queue, uint32_t number, uint32_t room)
+static void fill_queue(const struct sim_load *load, struct queue *queue, uint32_t number,
+                       uint32_t room)
 {
     queue_init(queue);
     (void)snprintf(queue->tenant, sizeof(queue->tenant), "sim");
@@ -510,6 +548,10 @@ static void fill_queue(struct queue *queue, uint32_t number, uint32_t room)
     queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
     queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
     queue->key_memory_ms = QUEUE_KEY_MEMORY_MS(number);
+    queue->result_memory_ms = number % 2 == 0 ? 5000 : 0;
+    queue->paused_until_ms = sim_load_paused_until(load, number);
+    queue->is_paused = queue->paused_until_ms != 0;
+    queue->expire_after_ms = load->sim->options.expire_permille > 0 && number % 6 == 3 ? 4000 : 0;
     queue->concurrency_max = QUEUE_HAS_OWN_ROOM(number) ? room : ROOM_USUAL;
     queue->retry = (struct retry_policy){.initial_ms = 100,
                                          .multiplier_permille = 2000,
@@ -526,7 +568,7 @@ static void put_queue(struct sim_load *load, uint32_t number, uint32_t room, uin
     struct store_mem_request *request;
     int err;
 
-    fill_queue(&put.queue, number, room);
+    fill_queue(load, &put.queue, number, room);
     err = load->store->queue_put(load->store, &put);
     REQUIRE(err == 0);
     while ((request = store_mem_find(load->sim->mem, &put)) != NULL) {
@@ -574,6 +616,7 @@ struct sim_load *sim_load_new(struct sim *sim)
     load->sim = sim;
     load->next = (struct sim_event){.fire = on_next};
     load->policy = (struct sim_event){.fire = on_policy};
+    load->paused_until_ms = sim_clock(sim, 0) / US_PER_MS + 20000;
     prng_init_named(&load->prng, sim->options.seed, "load");
     load->store = store_mem_client(sim->mem, NULL);
     REQUIRE(load->store != NULL);

@@ -214,6 +214,8 @@ static void add_figures(struct check_figures *sum, const struct check_figures *m
     sum->done += more->done;
     sum->cancelled += more->cancelled;
     sum->dead += more->dead;
+    sum->expired += more->expired;
+    sum->redriven += more->redriven;
     sum->starts += more->starts;
     sum->updates += more->updates;
     sum->unknown_answers += more->unknown_answers;
@@ -302,10 +304,12 @@ static int run_seeds(void)
         printf("cannot start a process or read the seeds\n");
         return EXIT_FAILURE;
     }
-    printf("created %llu, done %llu, cancelled %llu, dead %llu; starts %llu, updates %llu, "
+    printf("created %llu, done %llu, cancelled %llu, dead %llu, expired %llu, redriven %llu; "
+           "starts %llu, updates %llu, "
            "unknown answers %llu, refusals %llu\n",
            (unsigned long long)sum->created, (unsigned long long)sum->done,
            (unsigned long long)sum->cancelled, (unsigned long long)sum->dead,
+           (unsigned long long)sum->expired, (unsigned long long)sum->redriven,
            (unsigned long long)sum->starts, (unsigned long long)sum->updates,
            (unsigned long long)sum->unknown_answers, (unsigned long long)sum->refusals);
     printf("%.0f virtual seconds in %.1f s: %.0f times real time; %llu seeds run twice alike\n",

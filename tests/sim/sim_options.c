@@ -119,6 +119,8 @@ static void draw_load(struct sim_options *options, struct prng *prng)
     options->far_permille = (uint32_t)PICK(prng, 0, 50);
     options->burst_permille = (uint32_t)PICK(prng, 0, 0, 2);
     options->large_permille = (uint32_t)PICK(prng, 0, 0, 100);
+    options->expire_permille = (uint32_t)PICK(prng, 0, 50, 300);
+    options->redrive_permille = (uint32_t)PICK(prng, 0, 20, 100);
 }
 
 static void draw_delays(struct sim_options *options, struct prng *prng)

@@ -54,12 +54,15 @@ struct sim_options {
     uint32_t cancel_permille;
     uint32_t update_permille;
     uint32_t get_permille;
-    uint32_t near_permille;  /* creates due within a second */
-    uint32_t far_permille;   /* creates due beyond the window */
-    uint32_t burst_permille; /* calls that come as a burst of many */
-    uint32_t large_permille; /* payloads that memory does not keep */
-    uint32_t room;           /* attempts at once of every fourth queue */
-    int64_t room_every_us;   /* it is as much as the others' for a while */
+    uint32_t near_permille;    /* creates due within a second */
+    uint32_t far_permille;     /* creates due beyond the window */
+    uint32_t burst_permille;   /* calls that come as a burst of many */
+    uint32_t large_permille;   /* payloads that memory does not keep */
+    uint32_t room;             /* attempts at once of every fourth queue */
+    int64_t room_every_us;     /* it is as much as the others' for a while */
+    uint32_t expire_permille;  /* creates with an end of their time; above 0, one queue gives one to
+                                  all of its tasks, too, and one is paused for a while */
+    uint32_t redrive_permille; /* calls that redrive a dead letter */
     /* delays */
     int64_t store_us;       /* mean of one stage of a request */
     int64_t network_us;     /* mean of one way */

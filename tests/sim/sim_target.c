@@ -35,6 +35,7 @@ static void report(struct send *send, enum outcome outcome)
     attempt->outcome = outcome;
     attempt->retry_after_ms = 0;
     attempt->error_text = (struct slice){NULL, 0};
+    attempt->response = slice_of(outcome == OUTCOME_DONE ? "well" : "");
     if (outcome == OUTCOME_DEAD || outcome == OUTCOME_RETRY) {
         attempt->error_text = (struct slice){(const uint8_t *)"no\0thanks", 9};
     }
