@@ -58,8 +58,18 @@ static bool await(const struct migration *m, short events)
 {
     struct pollfd wait = {.fd = PQsocket(m->link), .events = events};
     int64_t left_ms = ms_ceil(m->deadline - clock_boot_us());
+    int ready = 0;
 
-    return left_ms > 0 && poll(&wait, 1, (int)time_min(left_ms, 60000)) > 0;
+    while (left_ms > 0 && ready == 0) {
+        ready = poll(&wait, 1, (int)time_min(left_ms, 60000));
+        left_ms = ms_ceil(m->deadline - clock_boot_us());
+    }
+    return ready > 0;
+}
+
+static void set_deadline(struct migration *m, span_ms limit_ms, span_ms otherwise_ms)
+{
+    m->deadline = clock_boot_us() + (limit_ms == 0 ? otherwise_ms : limit_ms) * US_PER_MS;
 }
 
 static int connect_once(struct migration *m)
@@ -176,7 +186,7 @@ static int note_step(const struct migration *m, const char *step, const struct e
                3, values, NULL, 0);
 }
 
-static int apply_step(const struct migration *m, const char *step, const struct embedded_file *file)
+static int apply_step(struct migration *m, const char *step, const struct embedded_file *file)
 {
     char reason[512];
     int code = run_plain(m, "BEGIN");
@@ -185,7 +195,9 @@ static int apply_step(const struct migration *m, const char *step, const struct 
         code = give_settings(m);
     }
     if (code == 0) {
+        set_deadline(m, m->options->step_ms, PG_MIGRATE_STEP_MS_DEFAULT);
         code = run_plain(m, (const char *)file->bytes);
+        set_deadline(m, m->options->limit_ms, PG_MIGRATE_MS_DEFAULT);
     }
     if (code == 0) {
         code = note_step(m, step, file);
@@ -201,7 +213,7 @@ static int apply_step(const struct migration *m, const char *step, const struct 
 }
 
 /* Apply a step, or check that the one that was applied is ours. */
-static int take_step(const struct migration *m, size_t number, const struct embedded_file *file)
+static int take_step(struct migration *m, size_t number, const struct embedded_file *file)
 {
     char step[24];
     char verdict[32];
@@ -266,6 +278,9 @@ static int migrate(struct migration *m)
     int code = connect_once(m);
 
     if (code == 0) {
+        // If we end in the middle of a step, the server must not go on with it and keep others out.
+        // A server on another system than Linux cannot, and says so.
+        (void)run_plain(m, "SET client_connection_check_interval = '1s'");
         // Freed when the connection ends, whatever happens.
         code = run_plain(m, "SELECT pg_advisory_lock(" LOCK_KEY ")");
     }
@@ -293,16 +308,15 @@ static int migrate(struct migration *m)
 
 int pg_migrate(const struct pg_migrate_options *options, char *errmsg, size_t errmsg_size)
 {
-    span_ms limit_ms = options->limit_ms == 0 ? PG_MIGRATE_MS_DEFAULT : options->limit_ms;
     struct migration m = {
         .options = options,
-        .deadline = clock_boot_us() + limit_ms * US_PER_MS,
         .errmsg = errmsg,
         .errmsg_size = errmsg_size,
     };
     int code;
 
     errmsg[0] = '\0';
+    set_deadline(&m, options->limit_ms, PG_MIGRATE_MS_DEFAULT);
     code = migrate(&m);
     PQfinish(m.link);
     return code;

@@ -20,16 +20,21 @@ struct pg_migrate_options {
     uint32_t shard_count;       /* of the cluster */
     const uint8_t *database_of; /* shard → database, as in struct cluster; NULL: all in this one */
     uint32_t database;          /* which of them this one is */
-    span_ms limit_ms;           /* for everything together; 0: PG_MIGRATE_MS_DEFAULT */
+    span_ms limit_ms;           /* for everything but the steps; 0: PG_MIGRATE_MS_DEFAULT */
+    span_ms step_ms;            /* for the SQL of one step; 0: PG_MIGRATE_STEP_MS_DEFAULT */
 };
 
 /* Creating 128 tables with their indexes takes about a second; others wait for it in line. */
 #define PG_MIGRATE_MS_DEFAULT 60000
 
+/* A step may make an index of a hundred million rows anew. Cut off and begun again it would never
+ * come to its end. */
+#define PG_MIGRATE_STEP_MS_DEFAULT 7200000
+
 /*
  * Bring a database up to date and check that it is ours.
  *
- * errors: ERR_UNAVAILABLE (no connection, or the limit has passed: try again), ERR_CONFLICT (of
+ * errors: ERR_UNAVAILABLE (no connection, or a limit has passed: try again), ERR_CONFLICT (of
  *         another cluster, other shards, a step that differs from ours, or a newer schema),
  *         ERR_UNSUPPORTED (server older than 15), ERR_INVALID (conninfo), ERR_IO (a step failed).
  *         errmsg then says what and what to do.

@@ -152,6 +152,18 @@ static void until_lock_waits(long count)
     }
 }
 
+/* The server has noticed that its client is gone. */
+static void until_lock_waits_are_over(void)
+{
+    int64_t end_ms = must_now_ms() + 20000;
+
+    while (ask("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+               " AND wait_event_type = 'Lock'") > 0) {
+        MUST_LE(must_now_ms(), end_ms);
+        must_nap();
+    }
+}
+
 static void brokers_at_work_meet_a_migration_in_no_deadlock(void)
 {
     PGconn *writer;
@@ -288,6 +300,57 @@ static void waiting_has_an_end(void)
     fixture_close(&fixture);
 }
 
+/* Its result, in a process of its own. */
+static pid_t migrate_beside(span_ms limit_ms, span_ms step_ms)
+{
+    struct pg_migrate_options options = {
+        .conninfo = fixture.pg_conninfo,
+        .cluster_id = "one",
+        .shard_count = 4,
+        .limit_ms = limit_ms,
+        .step_ms = step_ms,
+    };
+    pid_t child = fork();
+
+    if (child == 0) {
+        _exit(-pg_migrate(&options, errmsg, sizeof(errmsg)));
+    }
+    MUST(child > 0);
+    return child;
+}
+
+static int result_of(pid_t child)
+{
+    int status = 0;
+
+    MUST(waitpid(child, &status, 0) == child);
+    MUST(WIFEXITED(status));
+    return -WEXITSTATUS(status);
+}
+
+static void step_may_take_longer_than_everything_else(void)
+{
+    PGconn *holder;
+    pid_t child;
+    int64_t start_ms;
+
+    fixture_open(&fixture, "migrate");
+    make_steps(STEPS_BEFORE);
+    // The step waits for this; one that makes an index works instead.
+    holder = begin_work("LOCK TABLE foliot_data.claim", "SELECT");
+    MUST_ERR(result_of(migrate_beside(0, 300)), ERR_UNAVAILABLE);
+    until_lock_waits_are_over();
+    start_ms = must_now_ms();
+    child = migrate_beside(1500, 0);
+    until_lock_waits(1);
+    while (must_now_ms() - start_ms < 2000) {
+        must_nap();
+    }
+    end_work(holder, "SELECT");
+    MUST_OK(result_of(child));
+    fixture_close(&fixture);
+}
+
 static void server_that_is_not_there_is_unavailable(void)
 {
     struct pg_migrate_options options = {
@@ -353,6 +416,7 @@ int main(int argc, char **argv)
         MUST_CASE(newer_schema_is_refused),
         MUST_CASE(step_that_fails_leaves_nothing_behind),
         MUST_CASE(waiting_has_an_end),
+        MUST_CASE(step_may_take_longer_than_everything_else),
         MUST_CASE(server_that_is_not_there_is_unavailable),
         MUST_CASE(database_of_an_older_program_keeps_what_it_holds),
         MUST_CASE(brokers_at_work_meet_a_migration_in_no_deadlock),
