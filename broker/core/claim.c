@@ -321,13 +321,13 @@ static void look_when_expired(struct shard *shard, struct entry *entry)
         entry_move(entry, ENTRY_WAITING);
     }
     wheel_node_init(&entry->node);
-    entry_wake_at(shard, entry, time_add(entry_block(entry)->expire_ms, lead_ms + 1));
+    entry_wake_at(shard, entry, time_add(block_expire_ms(entry_block(entry)), lead_ms + 1));
 }
 
 /* It will not be claimed any more. */
 static enum claim_try refuse_expired(struct shard *shard, struct entry *entry)
 {
-    if (lower_ms(shard->broker, shard->database) > entry_block(entry)->expire_ms) {
+    if (lower_ms(shard->broker, shard->database) > block_expire_ms(entry_block(entry))) {
         return expire(shard, entry) ? CLAIM_SENT : CLAIM_NO_ROOM;
     }
     look_when_expired(shard, entry);
