@@ -255,6 +255,15 @@ void insertion_start_claimed(struct insertion *insertion, struct store *store, u
     insertion_submit(insertion, store, insert_op(shard, epoch, counter), 2);
 }
 
+void world_until_executed(struct world *world)
+{
+    MUST_SOON(world_ask(world, "SELECT count(*) FROM pg_stat_activity"
+                               " WHERE datname = current_database()"
+                               " AND application_name = 'foliot/behind/0'"
+                               " AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'") == 1,
+              5000);
+}
+
 int world_write(struct world *world, struct store *store, struct store_batch *batch)
 {
     bool done = false;

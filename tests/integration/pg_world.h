@@ -84,6 +84,9 @@ void insertion_start(struct insertion *insertion, struct store *store, uint32_t 
 void insertion_start_claimed(struct insertion *insertion, struct store *store, uint32_t shard,
                              int64_t epoch, int64_t counter);
 
+/* Wait until the server has executed what came before the place where the proxy holds a write. */
+void world_until_executed(struct world *world);
+
 /* Write a batch that is filled in but for its callback, and wait; its result. */
 int world_write(struct world *world, struct store *store, struct store_batch *batch);
 

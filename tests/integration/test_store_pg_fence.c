@@ -24,12 +24,7 @@ static void hold_write(struct world *world, struct insertion *insertion, struct 
         loop_turn(world->loop, true);
         MUST(!insertion->done);
     }
-    // The server has executed what came before the place.
-    MUST_SOON(world_ask(world, "SELECT count(*) FROM pg_stat_activity"
-                               " WHERE datname = current_database()"
-                               " AND application_name = 'foliot/behind/0'"
-                               " AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'") == 1,
-              5000);
+    world_until_executed(world);
 }
 
 /* The new owner takes over although the old one is in the middle of a write. */
