@@ -173,6 +173,19 @@ def walks_through_dead_letters(walk):
     World.target.wait(lambda came: len(World.target.attempts(tasks[0].id)) == 2, "its second chance")
 
 
+def walks_through_a_pause(walk):
+    walk.call(QUEUE + "Pause", name=walk.queue, duration=HOUR)
+    task = walk.make(payload=b"paused")
+    peer.eventually(lambda: walk.call(TASK + "Get", id=task.id).task.state ==
+                    task_pb2.TASK_STATE_READY, 20)
+    told = walk.call(TASK + "Explain", id=task.id)
+    assert told.reason == task_pb2.WAIT_REASON_QUEUE_PAUSED and told.text, told
+    assert told.until.seconds > told.task.due_time.seconds + 3000, told
+    assert not World.target.attempts(task.id)
+    walk.call(QUEUE + "Resume", name=walk.queue)
+    World.target.wait(lambda came: World.target.attempts(task.id), "the attempt")
+
+
 def walks_through_the_life_of_a_queue(walk):
     for method, state in (("Pause", "PAUSED"), ("Resume", "ACTIVE"), ("Drain", "DRAINING")):
         answer = walk.call(QUEUE + method, name=walk.queue)
@@ -198,7 +211,7 @@ def walks_through_the_cluster(walk):
 
 WALKS = [walks_through_queues, walks_through_tasks, walks_through_keys_of_what_has_ended,
          walks_through_batches, walks_through_runs, walks_through_dead_letters,
-         walks_through_the_life_of_a_queue, walks_through_the_cluster]
+         walks_through_a_pause, walks_through_the_life_of_a_queue, walks_through_the_cluster]
 
 
 @case
