@@ -13,6 +13,7 @@
 #include "lib/io/entropy.h"
 #include "lib/io/signals.h"
 #include "lib/io/tls.h"
+#include "lib/rpc/h2.h"
 #include "proto/descriptor_set.h"
 
 #include <inttypes.h>
@@ -296,7 +297,7 @@ static void start_turns(struct server *server)
     SERVER_LOG(server, LOG_LEVEL_INFO, "serving", log_text("listen", server->advertise),
                log_uint("port", rpc_server_port(server->rpc)),
                log_text("admin", server->admin_address), log_text("instance", server->instance),
-               log_text("version", FOLIOT_VERSION));
+               log_text("version", FOLIOT_VERSION), log_text("nghttp2", h2_library_version()));
 }
 
 /* ---- the log ---- */

@@ -172,14 +172,15 @@ struct buf *service_scratch(struct service *service)
 void service_fail(struct service *service, struct rpc_call *rpc, const struct fault *fault)
 {
     struct buf *details = service_scratch(service);
-    struct rpc_failure failure = {
-        .status = fault->status,
-        .message = fault->message,
-        .retry_delay = fault->retry_after_ms,
-    };
+    struct fault said = *fault;
+    struct rpc_failure failure = {.status = fault->status, .message = said.message};
 
-    service->unknown_count += strcmp(fault->reason, REASON_OUTCOME_UNKNOWN) == 0;
-    if (fault_encode(fault, details) == 0) {
+    if (said.status == RPC_UNAVAILABLE && said.retry_after_ms == 0) {
+        said.retry_after_ms = SERVICE_RETRY_MS; // Whatever it is, it is worth another try.
+    }
+    failure.retry_delay = said.retry_after_ms;
+    service->unknown_count += strcmp(said.reason, REASON_OUTCOME_UNKNOWN) == 0;
+    if (fault_encode(&said, details) == 0) {
         failure.details = buf_slice(details);
     }
     rpc_call_fail_with(rpc, &failure);

@@ -4,6 +4,10 @@
  */
 #include "lib/base/err.h"
 
+#include "lib/base/attr.h"
+
+#include <stddef.h>
+
 #define CASE_NAME(name, number, class, status, text) \
     case number:                                     \
         return #name;
@@ -59,4 +63,29 @@ enum rpc_status err_status(int code)
     default:
         return RPC_INTERNAL;
     }
+}
+
+const char *err_status_name(enum rpc_status status)
+{
+    static const char *const names[] = {
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    };
+
+    return (size_t)status < ARRAY_COUNT(names) ? names[status] : "UNKNOWN";
 }

@@ -85,6 +85,9 @@ const char *err_text(int code);
  */
 enum err_class err_class(int code);
 
+/* Name of a gRPC status: "NOT_FOUND"; "UNKNOWN" for a number that is none. Static string. */
+const char *err_status_name(enum rpc_status status);
+
 /*
  * gRPC status that a code is answered with; RPC_INTERNAL for an unknown code.
  */

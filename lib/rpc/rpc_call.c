@@ -9,6 +9,7 @@
 #include "lib/rpc/grpc_gzip.h"
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/rpc_serving.h"
+#include "proto/fault.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -103,6 +104,26 @@ static void add_status(struct block *block, const struct rpc_call *call)
     }
 }
 
+/* Details for a failure that brings none: reason, and when to try again. */
+static int describe(const struct rpc_failure *failure, struct buf *out)
+{
+    struct fault fault;
+
+    fault_set(&fault, failure->status,
+              failure->reason == NULL ? err_status_name(failure->status) : failure->reason, NULL,
+              "%s", failure->message == NULL ? "" : failure->message);
+    fault.retry_after_ms = failure->retry_delay;
+    return fault_encode(&fault, out);
+}
+
+static void keep_details(struct rpc_call *call, struct slice details)
+{
+    if (details.len > 0 && details.len <= DETAILS_BYTES_MAX &&
+        base64_encode(details, false, &call->status_details) != 0) {
+        buf_clear(&call->status_details);
+    }
+}
+
 /* Keep a failure until its trailers go out. What does not fit is left away: the status counts. */
 static void keep_failure(struct rpc_call *call, const struct rpc_failure *failure)
 {
@@ -112,9 +133,16 @@ static void keep_failure(struct rpc_call *call, const struct rpc_failure *failur
         grpc_percent_encode(slice_of(failure->message), &call->status_text) != 0) {
         buf_clear(&call->status_text);
     }
-    if (failure->details.len > 0 && failure->details.len <= DETAILS_BYTES_MAX &&
-        base64_encode(failure->details, false, &call->status_details) != 0) {
-        buf_clear(&call->status_details);
+    if (failure->details.len > 0) {
+        keep_details(call, failure->details);
+    } else {
+        struct buf made;
+
+        buf_init(&made, DETAILS_BYTES_MAX);
+        if (describe(failure, &made) == 0) {
+            keep_details(call, buf_slice(&made));
+        }
+        buf_fini(&made);
     }
 }
 
@@ -177,16 +205,14 @@ static void submit_final(struct rpc_call *call)
     note_answer(call);
 }
 
-void rpc_call_refuse(struct rpc_call *call, enum rpc_status status, const char *message)
+void rpc_call_refuse(struct rpc_call *call, const struct rpc_failure *failure)
 {
-    struct rpc_failure failure = {.status = status, .message = message};
-
     REQUIRE(!call->is_answered);
     grpc_reader_fini(&call->reader);
     if (!call->is_running) {
         rpc_session_release(call->session, call);
     }
-    keep_failure(call, &failure);
+    keep_failure(call, failure);
     submit_final(call);
 }
 
@@ -396,7 +422,9 @@ void rpc_call_reply(struct rpc_call *call, struct slice response)
     }
     if (call->local != NULL || frame_response(call, response) != 0) {
         struct rpc_failure failure = {.status = RPC_RESOURCE_EXHAUSTED,
-                                      .message = "the response is larger than the limit"};
+                                      .reason = "RESPONSE_BYTES_MAX",
+                                      .message = "the response is larger than "
+                                                 "response_bytes_max: ask for less at a time"};
 
         fail_wanted(call, &failure);
         return;

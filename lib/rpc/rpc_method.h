@@ -69,7 +69,8 @@ void rpc_call_end(struct rpc_call *call);
 struct rpc_failure {
     enum rpc_status status; /* not RPC_OK */
     const char *message;    /* UTF-8, may be NULL; cut to 1 KiB */
-    struct slice details;   /* google.rpc.Status, serialized; empty for none */
+    const char *reason;     /* UPPER_CASE, for programs; NULL: the name of the status */
+    struct slice details;   /* google.rpc.Status, serialized; empty: made of the others */
     span_ms retry_delay;    /* > 0 is sent as grpc-retry-pushback-ms; 0 for none */
 };
 

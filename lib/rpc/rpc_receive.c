@@ -7,6 +7,8 @@
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/rpc_session_parts.h"
 
+#include <stdio.h>
+
 /* A client with less credit than a frame's worth may be stuck. */
 #define SESSION_CREDIT_MIN (16U << 10)
 
@@ -18,6 +20,38 @@
 
 /* A header list this many times over the limit is an attack, not a mistake. */
 #define SESSION_HEADER_ABUSE 4U
+
+/* What a client is told to wait when the server's memory is used up. */
+#define RECEIVE_RETRY_MS 500
+
+static void refuse(struct rpc_call *call, enum rpc_status status, const char *reason,
+                   const char *message)
+{
+    rpc_call_refuse(call,
+                    &(struct rpc_failure){.status = status, .reason = reason, .message = message});
+}
+
+/* Refuse for a limit of the options, by its name in lower case and as a reason. */
+static void refuse_limit(struct rpc_call *call, const char *reason, const char *what,
+                         const char *limit, size_t bytes)
+{
+    char message[256];
+
+    (void)snprintf(message, sizeof(message), "%s: %s is %zu bytes, send less at a time", what,
+                   limit, bytes);
+    refuse(call, RPC_RESOURCE_EXHAUSTED, reason, message);
+}
+
+/* Refuse for what is wrong with a message. */
+static void refuse_message(struct rpc_call *call, enum rpc_status status, const char *why)
+{
+    if (status == RPC_RESOURCE_EXHAUSTED) {
+        refuse_limit(call, "REQUEST_BYTES_MAX", why, "request_bytes_max",
+                     call->serving->options.request_bytes_max);
+    } else {
+        refuse(call, status, "MESSAGE_INVALID", why);
+    }
+}
 
 /* ---- expiry of calls ---- */
 
@@ -46,14 +80,15 @@ static int expire(struct rpc_session *session, struct rpc_call *call)
         return 0;
     }
     if (call->is_receiving && session->now_us < call->deadline_us) {
-        rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the request was not complete in time");
+        refuse(call, RPC_DEADLINE_EXCEEDED, "REQUEST_INCOMPLETE",
+               "the request was not complete in time (request_ms): nothing happened");
         return 0;
     }
     if (call->is_running) { // It may know better than that nothing happened.
         rpc_call_cancel(call);
     }
     if (!call->is_answered) {
-        rpc_call_refuse(call, RPC_DEADLINE_EXCEEDED, "the deadline has passed");
+        refuse(call, RPC_DEADLINE_EXCEEDED, NULL, "the deadline has passed");
     }
     return 0;
 }
@@ -146,21 +181,25 @@ int rpc_receive_field(void *ctx, void *stream, struct slice name, struct slice v
 static bool refuse_by_fields(struct rpc_session *session, struct rpc_call *call)
 {
     if (call->is_oversize) {
-        rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED, "the header list is larger than the limit");
+        refuse_limit(call, "HEADER_BYTES_MAX", "the header list is larger than the limit",
+                     "header_bytes_max", session->serving->options.header_bytes_max);
     } else if (!call->is_post) {
         rpc_call_refuse_http(call, "405");
     } else if (!call->is_grpc) {
         rpc_call_refuse_http(call, "415");
     } else if (call->is_bad_timeout) {
-        rpc_call_refuse(call, RPC_INTERNAL, "grpc-timeout is not a number and a unit");
+        refuse(call, RPC_INTERNAL, "TIMEOUT_INVALID",
+               "grpc-timeout must be 1 to 8 digits and one of H M S m u n");
     } else if (call->encoding == GRPC_ENCODING_UNKNOWN) {
-        rpc_call_refuse(call, RPC_UNIMPLEMENTED,
-                        "the grpc-encoding is not supported: use one of " GRPC_ACCEPT_ENCODING);
+        refuse(call, RPC_UNIMPLEMENTED, "ENCODING_UNKNOWN",
+               "the grpc-encoding is not supported: use one of " GRPC_ACCEPT_ENCODING);
     } else if (call->method == NULL) {
-        rpc_call_refuse(call, RPC_UNIMPLEMENTED, "there is no such service or method");
+        refuse(call, RPC_UNIMPLEMENTED, "METHOD_UNKNOWN",
+               "there is no such service or method: look at its name, which is case-sensitive, and "
+               "at the server's version");
     } else if (session->out_bytes > SESSION_OUT_MAX) {
-        rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED,
-                        "too many response bytes wait for this client to read them");
+        refuse(call, RPC_RESOURCE_EXHAUSTED, "UNREAD_BYTES",
+               "too many response bytes wait for this client to read them: read them first");
     } else {
         return false;
     }
@@ -173,7 +212,7 @@ static void fail_stream(struct rpc_call *call, enum rpc_status status, const cha
     call->is_receiving = false;
     rpc_call_cancel(call);
     if (!call->is_answered) {
-        rpc_call_refuse(call, status, why);
+        refuse_message(call, status, why);
     }
 }
 
@@ -199,7 +238,7 @@ static void run(struct rpc_session *session, struct rpc_call *call)
     }
     status = grpc_reader_end(&call->reader, &why);
     if (status != RPC_OK) {
-        rpc_call_refuse(call, status, why);
+        refuse_message(call, status, why);
         return;
     }
     rpc_receive_set_expiry(session, call, call->deadline_us);
@@ -294,8 +333,8 @@ static void make_progress(struct rpc_session *session)
 
         if (call != NULL) {
             grant(session, call);
-            rpc_call_refuse(call, RPC_RESOURCE_EXHAUSTED,
-                            "too many incomplete requests on this connection");
+            refuse(call, RPC_RESOURCE_EXHAUSTED, "INCOMPLETE_REQUESTS",
+                   "too many incomplete requests on this connection: end some first");
         }
         return;
     }
@@ -326,6 +365,23 @@ static enum rpc_status read_body(struct rpc_call *call, struct slice bytes, cons
     return RPC_OK;
 }
 
+/* The server holds as many bytes of requests as it may. */
+static void refuse_buffered(struct rpc_call *call)
+{
+    if (call->is_running) { // A stream.
+        call->is_receiving = false;
+        rpc_call_cancel(call);
+    }
+    if (!call->is_answered) {
+        rpc_call_refuse(call, &(struct rpc_failure){
+                                  .status = RPC_RESOURCE_EXHAUSTED,
+                                  .reason = "BUFFERED_BYTES_MAX",
+                                  .message = "the server's memory for requests "
+                                             "(buffered_bytes_max) is used up: nothing happened",
+                                  .retry_delay = RECEIVE_RETRY_MS});
+    }
+}
+
 void rpc_receive_data(void *ctx, void *stream, struct slice bytes)
 {
     struct rpc_session *session = ctx;
@@ -347,14 +403,12 @@ void rpc_receive_data(void *ctx, void *stream, struct slice bytes)
     if (!call->is_receiving) { // A stream that its handler has finished.
         return;
     }
-    if (status == RPC_OK && serving->stats.buffered_bytes > serving->options.buffered_bytes_max) {
-        status = RPC_RESOURCE_EXHAUSTED;
-        why = "the server's memory for requests (buffered_bytes_max) is used up";
-    }
     if (status != RPC_OK && call->is_running) {
         fail_stream(call, status, why);
     } else if (status != RPC_OK) {
-        rpc_call_refuse(call, status, why);
+        refuse_message(call, status, why);
+    } else if (serving->stats.buffered_bytes > serving->options.buffered_bytes_max) {
+        refuse_buffered(call);
     } else {
         make_progress(session);
     }

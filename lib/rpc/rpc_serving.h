@@ -113,7 +113,7 @@ void rpc_call_free(struct rpc_call *call);
  *
  * shape: not answered yet.
  */
-void rpc_call_refuse(struct rpc_call *call, enum rpc_status status, const char *message);
+void rpc_call_refuse(struct rpc_call *call, const struct rpc_failure *failure);
 
 /* Answer with a plain HTTP status and nothing else: it is no gRPC request. */
 void rpc_call_refuse_http(struct rpc_call *call, const char *http_status);

@@ -30,6 +30,9 @@
 /* Between the shutdown notice and the final GOAWAY, if the answer to our PING is missing. */
 #define SESSION_NOTICE_US US_PER_S
 
+/* What a client that is sent away is told to wait. */
+#define SESSION_RETRY_MS 500
+
 static const uint8_t ping_alive[H2_PING_BYTES] = "alive?";
 static const uint8_t ping_drain[H2_PING_BYTES] = "drained";
 
@@ -144,6 +147,13 @@ static void on_closed(void *ctx, void *stream, uint32_t code)
 
 /* ---- pings, settings, leaving ---- */
 
+static const struct rpc_failure leaving = {
+    .status = RPC_UNAVAILABLE,
+    .reason = "SERVER_LEAVING",
+    .message = "the server is leaving: connect to another one, or to this one again",
+    .retry_delay = SESSION_RETRY_MS,
+};
+
 static void drain_final(struct rpc_session *session, const char *debug)
 {
     if (session->drain == DRAIN_FINAL) {
@@ -155,7 +165,7 @@ static void drain_final(struct rpc_session *session, const char *debug)
         struct rpc_call *call = LIST_ENTRY(node, struct rpc_call, node);
 
         if (call->is_running && !call->is_answered && call->method->is_endless) {
-            rpc_call_refuse(call, RPC_UNAVAILABLE, "the server is leaving");
+            rpc_call_refuse(call, &leaving);
             rpc_call_cancel(call);
         }
     }

@@ -150,6 +150,7 @@ def clients_without_a_certificate_of_ours_are_turned_away(world):
                 assert error.code() in (grpc.StatusCode.UNAVAILABLE,
                                         grpc.StatusCode.DEADLINE_EXCEEDED), error
     broker = world.cluster.brokers["a"]
+    assert '"nghttp2":"1.' in broker.err.read_text()
     harness.until("the log to say why", lambda: "a client's TLS handshake failed" in
                   broker.err.read_text())
     harness.until("the count", lambda: broker.metric("foliot_grpc_server_handshakes_failed_total") >= 2)

@@ -7,9 +7,11 @@ import time
 
 import grpc
 
+import stubs
 from peer import Peer, case, eventually, main
 
 PROGRAM = sys.argv[1]
+stubs.generate()
 SERVICE = "/foliot.test.Peer/"
 
 
@@ -72,6 +74,35 @@ def status_message_and_details_arrive(_peer, channel):
         trailers = dict(error.trailing_metadata())
         assert trailers["grpc-status-details-bin"] == b"\x08\x05\x12\x02hi", trailers
         assert trailers.get("grpc-retry-pushback-ms") == "250", trailers
+
+
+@with_peer(request_bytes_max=1000, response_bytes_max=1000, header_bytes_max=2000,
+           buffered_bytes_max=900)
+def every_refusal_of_the_server_itself_says_why_to_programs_and_people(_peer, channel):
+    def call(method="Echo", message=b"", path=SERVICE, **options):
+        return lambda: unary(channel, method, path)(message, timeout=5, **options)
+    for function, code, reason, words, retry_s in (
+            (call("Nope"), "UNIMPLEMENTED", "METHOD_UNKNOWN", "no such service or method", 0),
+            (call("X", path="/no.Service/"), "UNIMPLEMENTED", "METHOD_UNKNOWN", "case-sensitive", 0),
+            (call(compression=grpc.Compression.Deflate, message=b"x" * 500), "UNIMPLEMENTED",
+             "ENCODING_UNKNOWN", "identity,gzip", 0),
+            (call(message=b"x" * 1001), "RESOURCE_EXHAUSTED", "REQUEST_BYTES_MAX",
+             "request_bytes_max is 1000 bytes", 0),
+            (call("Produce", b"1001"), "RESOURCE_EXHAUSTED", "RESPONSE_BYTES_MAX",
+             "response_bytes_max", 0),
+            (call(metadata=[("x-big", "v" * 3000)]), "RESOURCE_EXHAUSTED", "HEADER_BYTES_MAX",
+             "header_bytes_max is 2000 bytes", 0),
+            (call(message=b"x" * 950), "RESOURCE_EXHAUSTED", "BUFFERED_BYTES_MAX",
+             "buffered_bytes_max", 0.5),
+            (call("Check", b"\xff", "/grpc.health.v1.Health/"), "INVALID_ARGUMENT",
+             "INVALID_ARGUMENT", "HealthCheckRequest", 0),
+            (call("Check", b"\x0a\x01x", "/grpc.health.v1.Health/"), "NOT_FOUND", "NOT_FOUND",
+             "no such service", 0)):
+        got, details, error = status_of(function)
+        assert got.name == code and words in details, (reason, got, details)
+        assert stubs.details_of(error) == (reason, "", retry_s), stubs.details_of(error)
+        trailers = dict(error.trailing_metadata())
+        assert trailers.get("grpc-retry-pushback-ms") == ("500" if retry_s else None), trailers
 
 
 @with_peer()

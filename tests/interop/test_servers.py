@@ -381,6 +381,39 @@ def a_connection_that_breaks_leaves_the_outcome_unknown():
 
 
 @case
+def a_server_that_calls_our_pings_too_many_gets_half_as_many():
+    pings = []
+
+    class Server(RawServer):
+        def take(self, one, connection, event):
+            if isinstance(event, h2.events.PingReceived):
+                pings.append((self.accepted, time.monotonic()))
+            super().take(one, connection, event)
+
+    starts = []
+
+    def behave(connection, stream):
+        if server.requests == 1:
+            connection.send_headers(stream, OK_HEAD + [("grpc-status", "5")], end_stream=True)
+        elif server.requests == 2:
+            return frame(GOAWAY_FRAME, 0, 0, struct.pack(">II", 1, 11) + b"too_many_pings")
+        else:
+            starts.append(time.monotonic())
+            threading.Timer(1.5, lambda: answer(connection, stream)).start()
+        return None
+
+    def answer(connection, stream):
+        connection.send_headers(stream, OK_HEAD + [("grpc-status", "5")], end_stream=True)
+        server.socket.sendall(connection.data_to_send())
+
+    with Server(behave) as server:
+        calls = ask(server.port, repeat=3, keepalive_ms=400, deadline_ms=10000)
+    assert [call["status"] for call in calls] == [5, 14, 5], calls
+    first = min(at for accepted, at in pings if accepted == 2)
+    assert first - starts[0] > 0.7, "it pinged as if nothing had been said"
+
+
+@case
 def calls_above_the_last_stream_of_a_goaway_are_unprocessed():
     seen = []
 
