@@ -7,6 +7,7 @@
 
 #include "lib/base/attr.h"
 #include "lib/rpc/rpc_client.h"
+#include "lib/rpc/rpc_method.h"
 
 struct loop;
 struct resolver;
@@ -14,7 +15,7 @@ struct tls;
 struct peers;
 
 /* Metadata of a call that was passed on once already; the value is the name of who did it. */
-#define METADATA_FORWARDED "foliot-forwarded"
+#define METADATA_FORWARDED RPC_HEADER_FORWARDED
 
 /* A call that is passed on ends after this long, whether its client set a deadline or not. */
 #define FORWARD_TIMEOUT_MS 30000

@@ -373,6 +373,7 @@ static void send_part(struct part *part, const char *address)
         .ctx = part,
     };
     if (service_pass_on(b->service, address, &part->request) == 0) {
+        rpc_call_note_forwarded(b->rpc);
         b->busy++;
     } else {
         end_part(part, NULL);

@@ -254,6 +254,9 @@ static void hand_on(struct single *s, const struct rpc_reply *reply)
     };
     struct fault fault;
 
+    if (s->rpc != NULL) {
+        rpc_call_note_forwarded(s->rpc);
+    }
     if (s->rpc != NULL && reply->status == RPC_OK) {
         rpc_call_reply(s->rpc, reply->payload);
     } else if (s->rpc != NULL) {

@@ -17,6 +17,8 @@
 
 /* Brokers and shards are asked for again after this long, if there were calls, */
 #define LEARN_MS 30000
+/* after this, if some shards have no owner yet, */
+#define LEARN_REST_MS 2000
 /* and as soon as this when something is wrong. */
 #define LEARN_AGAIN_MS 500
 /* One question. A broker may ask the others for a second before it answers. */
@@ -58,6 +60,7 @@ struct brokers {
     uint32_t shard_count;        /* 0: nothing has been learned */
     uint32_t member_count;
     uint64_t learned_count;
+    span_ms good_for_ms;    /* how long what was learned is believed */
     uint32_t channel_count; /* not closed yet */
 
     struct rpc_request question;
@@ -321,7 +324,8 @@ static struct broker_link *find_owner(const struct topology *topology, size_t sh
         struct broker_view broker;
 
         codec_read_topology_broker(topology, i, &broker);
-        if (strcmp(broker.name, view.owner) == 0 && strcmp(broker.instance, view.instance) == 0) {
+        if (strcmp(broker.name, view.owner) == 0 &&
+            (view.instance[0] == '\0' || strcmp(broker.instance, view.instance) == 0)) {
             return members[i];
         }
     }
@@ -339,12 +343,16 @@ static void drop_idle_links(struct brokers *brokers)
 static void take_over(struct brokers *brokers, const struct topology *topology,
                       struct broker_link *const *members, struct broker_link **owners)
 {
+    brokers->good_for_ms = LEARN_MS;
     for (size_t i = 0; i < topology->shard_count; i++) {
         struct shard_owner_view view;
 
         codec_read_topology_shard(topology, i, &view);
         if (view.shard < topology->head.shard_count) {
             owners[view.shard] = find_owner(topology, i, members);
+            if (view.owner[0] == '\0') {
+                brokers->good_for_ms = LEARN_REST_MS;
+            }
         }
     }
     list_foreach (node, &brokers->links) {
@@ -427,7 +435,7 @@ static void on_topology(struct rpc_request *request, const struct rpc_reply *rep
     brokers->asked = NULL;
     if (reply->status == RPC_OK && !brokers->is_closing &&
         brokers_learn(brokers, reply->payload) == 0) {
-        next_ms = LEARN_MS;
+        next_ms = brokers->good_for_ms;
     }
     brokers_ended(asked, reply);
     ask_at(brokers, time_add(loop_now_us(brokers->options.loop), next_ms * US_PER_MS));
@@ -472,7 +480,7 @@ static void ask_if_old(struct brokers *brokers)
     if (brokers->asked_us == 0) {
         ask_at(brokers, 0);
     } else {
-        ask_at(brokers, time_add(brokers->asked_us, LEARN_MS * US_PER_MS));
+        ask_at(brokers, time_add(brokers->asked_us, brokers->good_for_ms * US_PER_MS));
     }
 }
 
@@ -550,6 +558,7 @@ int brokers_open(const struct brokers_options *options, struct brokers **out, st
         return ERR_NO_MEMORY;
     }
     brokers->options = *options;
+    brokers->good_for_ms = LEARN_MS;
     list_init(&brokers->links);
     loop_timer_init(&brokers->timer, options->loop, on_timer, brokers);
     return add_seeds(brokers, options->servers, fault);

@@ -330,7 +330,8 @@ static void on_reply(struct rpc_request *request, const struct rpc_reply *reply,
     verdict = repeat_judge(call->kind, reply, &call->fault);
     call->is_unknown = call->is_unknown || verdict.is_unknown;
     call->avoid = verdict.is_broken ? link : NULL;
-    if (verdict.is_broken) {
+    if (verdict.is_broken ||
+        (reply->was_forwarded && brokers_is_owner(brokers, link, call->slot))) {
         brokers_doubt(brokers);
     }
     brokers_ended(link, reply);

@@ -17,9 +17,9 @@
 /* Longest google.rpc.Status sent: with its base64 it must fit a peer's 8 KiB header list. */
 #define DETAILS_BYTES_MAX 4096U
 
-/* Most fields of an answer: status line, type, server, two encodings; then status, text, details,
- * push-back. */
-#define ANSWER_FIELDS_MAX 9U
+/* Most fields of an answer: status line, type, server, two encodings, forwarded; then status, text,
+ * details, push-back. */
+#define ANSWER_FIELDS_MAX 10U
 
 /* An answer's header block in the making. */
 struct block {
@@ -85,6 +85,14 @@ static void add_head(struct block *block, const struct rpc_call *call)
     if (call->is_packed) {
         add(block, "grpc-encoding", slice_of("gzip"), false);
     }
+    if (call->is_forwarded) {
+        add(block, RPC_HEADER_FORWARDED, slice_of("1"), false);
+    }
+}
+
+void rpc_call_note_forwarded(struct rpc_call *call)
+{
+    call->is_forwarded = true;
 }
 
 static void add_status(struct block *block, const struct rpc_call *call)

@@ -10,6 +10,7 @@
 #include "lib/rpc/grpc_header.h"
 #include "lib/rpc/grpc_msg.h"
 #include "lib/rpc/h2.h"
+#include "lib/rpc/rpc_method.h"
 
 #include <string.h>
 
@@ -49,6 +50,7 @@ struct rpc_stream {
     bool has_status;
     bool is_oversize;
     bool has_pushback;
+    bool was_forwarded;
     enum rpc_status status;
     enum rpc_status fault; /* of the body; RPC_OK: none */
     const char *fault_text;
@@ -151,6 +153,7 @@ static void end_by_response(struct rpc_stream *stream)
                               .message = buf_slice(&stream->text),
                               .details = buf_slice(&stream->details),
                               .has_pushback = stream->has_pushback,
+                              .was_forwarded = stream->was_forwarded,
                               .pushback_ms = stream->pushback_ms};
     const char *why = NULL;
 
@@ -211,6 +214,8 @@ static void take_field(struct rpc_stream *stream, struct slice name, struct slic
         }
     } else if (slice_equal(name, slice_of("grpc-retry-pushback-ms"))) {
         note_pushback(stream, value);
+    } else if (slice_equal(name, slice_of(RPC_HEADER_FORWARDED))) {
+        stream->was_forwarded = true;
     }
 }
 

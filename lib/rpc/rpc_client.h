@@ -78,11 +78,12 @@ struct rpc_reply {
     struct slice details; /* grpc-status-details-bin, decoded; may be empty */
     span_ms pushback_ms;  /* grpc-retry-pushback-ms: ≥ 0 wait, < 0 do not repeat */
     bool has_pushback;
-    bool unprocessed; /* proved: the peer did not act on it (never sent, refused, above GOAWAY) */
-    bool was_sent;    /* its headers went into a connection */
-    bool from_peer;   /* the status is the peer's own word (trailers, or an HTTP status), not
-                         made here for a deadline, a reset or a broken connection: only then its
-                         handler is known to be over */
+    bool unprocessed;   /* proved: the peer did not act on it (never sent, refused, above GOAWAY) */
+    bool was_sent;      /* its headers went into a connection */
+    bool was_forwarded; /* the peer had it done by another one (RPC_HEADER_FORWARDED) */
+    bool from_peer;     /* the status is the peer's own word (trailers, or an HTTP status), not
+                           made here for a deadline, a reset or a broken connection: only then its
+                           handler is known to be over */
 };
 
 typedef void (*rpc_reply_cb)(struct rpc_request *request, const struct rpc_reply *reply, void *ctx);

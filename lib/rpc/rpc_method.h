@@ -28,6 +28,9 @@ typedef void (*rpc_handler_fn)(struct rpc_call *call, struct slice request, void
  * this one. For tools that play any service; a product names its methods. */
 #define RPC_PATH_ANY "*"
 
+/* Header of an answer that another broker gave; of a request that one passes on. */
+#define RPC_HEADER_FORWARDED "foliot-forwarded"
+
 /* One row of a service's method table; the row and its path live as long as the server. */
 struct rpc_method {
     const char *path; /* "/foliot.v1.TaskService/Create", case matters */
@@ -95,6 +98,12 @@ boot_us rpc_call_deadline_us(const struct rpc_call *call);
 void rpc_call_on_cancel(struct rpc_call *call, rpc_cancel_cb cb, void *ctx);
 
 bool rpc_call_is_cancelled(const struct rpc_call *call);
+
+/*
+ * Tell the client, by a header of the answer, that another broker gave it: what it believes of
+ * owners is old. shape: before the answer.
+ */
+void rpc_call_note_forwarded(struct rpc_call *call);
 
 /* The peer's address as text "127.0.0.1:4711". Valid while the call lives. */
 const char *rpc_call_peer(const struct rpc_call *call);

@@ -88,6 +88,7 @@ struct rpc_call {
     bool is_waiting;   /* the stream waits for rpc_call_send: it must be resumed */
     bool is_final;     /* after out come the trailers */
     bool is_packed;    /* grpc-encoding is gzip */
+    bool is_forwarded; /* another broker gave the answer */
     struct buf out;    /* framed messages not given to the stream yet */
     enum rpc_status status;
     struct buf status_text;    /* grpc-message, encoded */

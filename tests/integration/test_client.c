@@ -316,13 +316,25 @@ static void many_tasks_are_listed_and_cancelled(void)
     close_scene(&scene);
 }
 
+/* Shards whose owner did not tell its figures in time. */
+static size_t count_missing(struct foliot_client *client, const struct foliot_queue_name *name)
+{
+    const struct foliot_queue_stats *stats;
+    struct foliot_error error;
+    size_t count;
+
+    must_succeed(foliot_queue_stats_get(client, name, NULL, &stats, &error), &error);
+    count = stats->missing_count;
+    foliot_queue_stats_free(stats);
+    return count;
+}
+
 static void a_queue_is_paused_resumed_drained_and_deleted(void)
 {
     struct foliot_create_request request = keyed("last");
     struct foliot_queue_delete_request gone;
     struct foliot_queue_pause_request pause;
     const struct foliot_queue_reply *reply;
-    const struct foliot_queue_stats *stats;
     struct foliot_task_name name = named(NULL, "last");
     struct foliot_queue_name queue;
     struct foliot_cancelled cancelled;
@@ -345,9 +357,7 @@ static void a_queue_is_paused_resumed_drained_and_deleted(void)
     must_succeed(foliot_queue_drain(scene.client, &queue, NULL, &reply, &error), &error);
     MUST_EQ(reply->queue->is_draining, 1);
     foliot_queue_reply_free(reply);
-    must_succeed(foliot_queue_stats_get(scene.client, &queue, NULL, &stats, &error), &error);
-    MUST_EQ(stats->missing_count, 0);
-    foliot_queue_stats_free(stats);
+    MUST_SOON(count_missing(scene.client, &queue) == 0, 20000);
     request.key = "later";
     MUST_EQ(foliot_task_create(scene.client, &request, NULL, &created, &error),
             FOLIOT_FAILED_PRECONDITION);
@@ -491,6 +501,37 @@ static void calls_go_straight_to_the_owner(void)
     close_scene(&scene);
 }
 
+static bool owns_some(const struct daemon *daemon)
+{
+    return daemon_metric(daemon, "foliot_shards_owned") > 0 &&
+           daemon_metric(daemon, "foliot_shards_unowned") == 0;
+}
+
+static void an_answer_from_elsewhere_makes_the_client_look_again(void)
+{
+    static const char *const flags[] = {SHARDS_ARG, NULL};
+    struct foliot_client_stats stats;
+    struct scene scene;
+    int64_t end_ms;
+
+    open_scene(&scene, "moved", false);
+    create_keyed(scene.client, "before", 8);
+    MUST_SOON((foliot_client_get_stats(scene.client, &stats), stats.brokers == 1), 10000);
+    daemon_start(&scene.b, &scene.fixture, "b", flags); // Shards move there, and a lives on.
+    daemon_wait_ready(&scene.b);
+    MUST_SOON(owns_some(&scene.a) && owns_some(&scene.b), 30000);
+    end_ms = must_now_ms() + 15000; // By itself it would look after 30 s.
+    for (int i = 0; stats.brokers < 2; i++) {
+        char prefix[32];
+
+        (void)snprintf(prefix, sizeof(prefix), "after-%d", i);
+        create_keyed(scene.client, prefix, 1);
+        foliot_client_get_stats(scene.client, &stats);
+        MUST_LE(must_now_ms(), end_ms);
+    }
+    close_scene(&scene);
+}
+
 struct load {
     struct foliot_client *client;
     const char *prefix;
@@ -558,16 +599,19 @@ static void a_lost_answer_is_an_unknown_outcome_and_repeated_only_with_a_key(voi
     struct foliot_create_request with_key = keyed("lost");
     struct foliot_create_request without = keyed(NULL);
     struct foliot_create_request reject = keyed("strict");
+    struct foliot_call_options patient;
     struct foliot_client *client;
     struct foliot_created created;
     struct foliot_error error;
     struct proxy *proxy;
     struct scene scene;
 
+    foliot_call_options_init(&patient);
+    patient.timeout_ms = 20000;
     open_scene(&scene, "lost", false);
     proxy = proxy_open(scene.a.address);
     client = open_client(proxy_address(proxy), 1500, 300, 1);
-    must_succeed(foliot_task_create(client, &without, NULL, &created, &error), &error);
+    must_succeed(foliot_task_create(client, &without, &patient, &created, &error), &error);
     proxy_set(proxy, PROXY_DROP_REPLIES);
     MUST_EQ(foliot_task_create(client, &without, NULL, &created, &error), FOLIOT_OUTCOME_UNKNOWN);
     MUST_EQ_TEXT(error.reason, "OUTCOME_UNKNOWN");
@@ -581,7 +625,7 @@ static void a_lost_answer_is_an_unknown_outcome_and_repeated_only_with_a_key(voi
     MUST_LE(2, error.tries);
     proxy_set(proxy, PROXY_CUT);
     proxy_set(proxy, PROXY_PASS);
-    must_succeed(foliot_task_create(client, &with_key, NULL, &created, &error), &error);
+    must_succeed(foliot_task_create(client, &with_key, &patient, &created, &error), &error);
     MUST_EQ(created.created, 0); // It had happened, and the repetitions made no second one.
     MUST_EQ(foliot_client_close(client), FOLIOT_OK);
     proxy_close(proxy);
@@ -671,6 +715,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_queue_is_paused_resumed_drained_and_deleted),
         MUST_CASE(a_task_is_explained_run_and_dies_and_is_given_another_chance),
         MUST_CASE(calls_go_straight_to_the_owner),
+        MUST_CASE(an_answer_from_elsewhere_makes_the_client_look_again),
         MUST_CASE(calls_go_on_while_a_broker_is_killed),
         MUST_CASE(a_lost_answer_is_an_unknown_outcome_and_repeated_only_with_a_key),
         MUST_CASE(what_never_left_did_not_happen),

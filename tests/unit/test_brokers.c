@@ -19,6 +19,7 @@
 static struct loop *loop;
 static struct resolver *resolver;
 static struct brokers *brokers;
+static bool says_instance = true; /* of owners */
 static int64_t blocks_before;
 
 static int open_brokers(const char *servers, struct fault *fault)
@@ -94,12 +95,13 @@ static int learn(int count, const int *owners)
     for (uint32_t i = 0; i < SHARDS; i++) {
         const char *owner = owners[i] < 0 ? "" : names[owners[i]];
 
-        cr_assert_eq(codec_write_topology_shard(&(struct shard_owner_view){.shard = i,
-                                                                           .database = "db0",
-                                                                           .owner = owner,
-                                                                           .instance = owner,
-                                                                           .since_ms = WALL_NEVER},
-                                                &bytes),
+        cr_assert_eq(codec_write_topology_shard(
+                         &(struct shard_owner_view){.shard = i,
+                                                    .database = "db0",
+                                                    .owner = owner,
+                                                    .instance = says_instance ? owner : "",
+                                                    .since_ms = WALL_NEVER},
+                         &bytes),
                      0);
     }
     err = brokers_learn(brokers, buf_slice(&bytes));
@@ -136,6 +138,18 @@ Test(brokers, a_slot_goes_to_its_owner)
         cr_assert_str_eq(pick(1, NULL), "127.0.0.1:7002");
         cr_assert_str_eq(pick(4 * 100 + 2, NULL), "127.0.0.1:7003");
     }
+}
+
+Test(brokers, an_owner_is_known_by_its_name_if_no_instance_is_said)
+{
+    static const int owners[SHARDS] = {0, 1, 2, 0};
+    struct fault fault;
+
+    cr_assert_eq(open_brokers("127.0.0.1:7001", &fault), 0);
+    says_instance = false;
+    cr_assert_eq(learn(3, owners), 0);
+    cr_assert_str_eq(pick(2, NULL), "127.0.0.1:7003");
+    cr_assert_str_eq(pick(2, NULL), "127.0.0.1:7003");
 }
 
 Test(brokers, what_has_no_owner_or_no_slot_goes_to_all_in_turn)
