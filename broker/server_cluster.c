@@ -271,6 +271,7 @@ static void gather(const struct server *server, struct figures *figures)
 }
 
 const struct backend SERVER_CLUSTER = {
+    .is_daemon = true,
     .has_sessions = true,
     .prepare = prepare,
     .open_store = open_store,

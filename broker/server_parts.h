@@ -44,6 +44,8 @@ struct server;
  * closes coordinator and store through their interfaces.
  */
 struct backend {
+    bool is_daemon;    /* a hangup reads the files of TLS again; else it is started by hand, and a
+                          terminal that goes ends it */
     bool has_sessions; /* of its coordinator may be lost: worth a line in the log */
     /*
      * Before there is a loop, may block: fill in cluster and session_timeout_ms, bring the

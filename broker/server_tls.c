@@ -145,8 +145,13 @@ static void reload(struct server *server, bool only_changed)
 
 static void on_hangup(int number, void *ctx)
 {
-    (void)number;
-    reload(ctx, false);
+    struct server *server = ctx;
+
+    if (server->backend->is_daemon) {
+        reload(server, false);
+    } else {
+        server_on_signal(number, server);
+    }
 }
 
 static void on_look(struct loop_timer *timer, void *ctx)

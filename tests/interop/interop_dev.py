@@ -109,6 +109,13 @@ def the_command_of_the_banner_fires_a_task(folder):
         assert status == 0 and err == "", (status, err)
 
 
+def it_ends_with_its_terminal(folder):
+    for options in ((), ("--brokers", "2")):
+        with devmode.Dev("--db-file", f"{folder}/hup.db", *options) as dev:
+            status, _, err = dev.stop(signal.SIGHUP)
+            assert status == 0 and err == "", (options, status, err)
+
+
 def a_kept_file_is_named_in_the_banner(folder):
     path = f"{folder}/kept.db"
     with devmode.Dev("--db-file", path, output="table") as dev:
@@ -295,6 +302,7 @@ def files_that_cannot_be_used_are_one_clear_line(folder):
 
 
 CASES = [is_ready_in_under_a_second, the_command_of_the_banner_fires_a_task,
+         it_ends_with_its_terminal,
          a_kept_file_is_named_in_the_banner,
          a_default_queue_of_another_port_is_named_in_the_banner, a_stock_client_creates_updates_and_cancels,
          a_restart_keeps_tasks_queues_and_keys,
