@@ -229,6 +229,36 @@ def drain(cluster, table):
     burst(cluster, table, "concurrency 20000", 100_000, "--concurrency", "20000")
 
 
+def tenants(cluster, table, count=200_000):
+    """What a queue of another namespace feels of a burst."""
+    target = cluster.start_receiver()
+    cluster.cli("queue", "create", "-n", "other", "quiet", "--target",
+                f"receiver://{cluster.target}")
+    quiet = cluster.start_load("quiet", "-n", "other", "--queue", "quiet", "--rate", "100",
+                               "--count", "12000", "--delay-min", "1s", "--delay-max", "2s",
+                               "--out", "/dev/null")
+    time.sleep(12)
+    marks = [("before", time.time() - 9, time.time())]
+    receiver = Receiver(cluster, count)
+    queue = make_queue(cluster, f"burst-{time.monotonic_ns()}", "deliver", "--concurrency", "20000")
+    text, due = due_at(count // 8_000)
+    start = time.time()
+    load(cluster, "--queue", queue, "--count", str(count), "--batch", "500", "--outstanding", "8",
+         "--at", text)
+    marks.append(("while the burst is created", start, time.time()))
+    got = receiver.summary()
+    marks.append(("while it runs", due, due + got["latenessMaxUs"] / 1e6))
+    quiet.stop()
+    judge = harness.Judge(SHARDS)
+    judge.read_receiver(target.out)
+    table.add(f"burst of {count}: all sent after", got["latenessMaxUs"] / 1000, "ms")
+    for name, begin, end in marks:
+        values = judge.lateness(lambda line, b=begin, e=end: b <= line["dueMs"] / 1000 < e)
+        for permille in (500, 990):
+            table.add(f"another namespace at 100/s, {name}: p{permille // 10}",
+                      harness.quantile(values, permille) / 1000, "ms")
+
+
 def creates(cluster, table):
     Receiver(cluster, 1)
     queue = make_queue(cluster, f"create-{time.monotonic_ns()}", "deliver")
@@ -293,7 +323,8 @@ def idle(cluster, table, seconds=20):
 
 
 ROWS = {f.__name__.replace("_", "-"): f for f in
-        (idle, lateness_deliver, lateness_method, steady, creates, drain, pending, window)}
+        (idle, lateness_deliver, lateness_method, steady, creates, drain, tenants, pending,
+         window)}
 
 
 def main():
