@@ -3,7 +3,7 @@ SEEDS ?= 200
 LABELS ?= unit|contract|sim|thread|integration|interop
 
 .PHONY: all build release run demo-cluster test interop examples unit asan tsan sim bench fuzz memcheck lint analyze fmt check
-.PHONY: check-long clean
+.PHONY: check-long newcomer clean
 
 all build:
 	tools/build dev
@@ -78,6 +78,10 @@ check-long: check lint analyze test asan tsan
 	tools/sim 2000
 	tools/mutants
 	tools/fuzz 600
+
+# A new user's walk on a bare Debian 12 in a folder, by the README alone; as root, with debootstrap.
+newcomer:
+	tools/newcomer
 
 clean:
 	rm -rf build
