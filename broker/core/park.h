@@ -2,7 +2,7 @@
  *
  * Queues whose rows wait in the database: a queue with a full line is parked in a shard, with a
  * cursor of its own. Its rows up to the cursor are in memory; those behind are left out of the
- * shard's pages, and read from the cursor on when the line has room again. source: ADR 0016, 0019
+ * shard's pages, and read from the cursor on when the line has room again. source: ADR 0016, 0020
  */
 #ifndef FOLIOT_BROKER_CORE_PARK_H
 #define FOLIOT_BROKER_CORE_PARK_H

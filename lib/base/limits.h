@@ -65,6 +65,9 @@
 /* Tasks, and dead letters, of a shard that a count by queue looks at: a second's work. */
 #define COUNTED_ROW_COUNT_MAX 1000000
 
+/* Fewest tasks that a broker may be told to hold in memory: two pages. */
+#define MEMORY_TASKS_MIN 4000
+
 /* Due times are grouped for the index: 2^16 ms, a little above a minute. */
 #define DUE_BUCKET_SHIFT 16
 
@@ -102,6 +105,7 @@ _Static_assert(BATCH_BYTES_MAX >=
                "any one operation fits a batch");
 _Static_assert(BATCH_BYTES_MAX >= BATCH_OP_COUNT_MAX * (PAYLOAD_INLINE_BYTES_MAX + KEY_BYTES_MAX),
                "a full batch of inline payloads fits");
+_Static_assert(MEMORY_TASKS_MIN >= 2 * SLICE_ROW_COUNT_MAX, "a page finds room");
 _Static_assert(BATCH_OP_COUNT_MAX >= 2, "a near create is an insert and its claim");
 
 #endif
