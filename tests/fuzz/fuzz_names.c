@@ -92,7 +92,9 @@ static void try_args(char *text)
 {
     static const struct cli_option own[] = {{"queue", 'q', "NAME", ""}, {"keyed", 0, NULL, ""}};
     static const struct cli_option common[] = {{"server", 's', "ADDRESS", ""}};
-    static const struct args_tables tables = {own, ARRAY_COUNT(own), common, ARRAY_COUNT(common)};
+    static const struct args_tables tables = {
+        .groups = {{"options", own, ARRAY_COUNT(own)}, {"common", common, ARRAY_COUNT(common)}},
+        .count = 2};
     static struct args args;
     char *words[WORD_COUNT_MAX];
     char errmsg[512] = "";
