@@ -4,7 +4,7 @@
  * or before the cursor is in memory, and what a page in flight may or may not contain counts as
  * inside, so that no answered write falls between a snapshot and its reply. Memory that runs short
  * shrinks the window instead of losing anything, and a queue that cannot keep up has its rows left
- * in the database, behind a cursor of its own. source: DESIGN 9, 10; RELIABILITY H-9; ADR 0020
+ * in the database, behind a cursor of its own. source: DESIGN 9, 10; RELIABILITY H-9; ADR 0019
  */
 #ifndef FOLIOT_BROKER_CORE_WINDOW_H
 #define FOLIOT_BROKER_CORE_WINDOW_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A queue that cannot keep up: what does not fit its line waits in the database, at no cost for the
- * others, and nothing of it is forgotten. source: DESIGN 9, ADR 0020
+ * others, and nothing of it is forgotten. source: DESIGN 9, ADR 0019
  */
 #include "tests/unit/broker_rig.h"
 
