@@ -92,6 +92,27 @@ bool outbound_allows(const struct config_list *allow, const char *target)
     return false;
 }
 
+/* Room for one more: those of queues that were deleted go when there are as many as may be. */
+static void make_room_for_route(struct edge_outbound *o)
+{
+    struct queue_route *gone[64];
+    struct map_iter iter = {0};
+    struct queue_route *route;
+    size_t count = 0;
+
+    if (map_count(&o->routes) < QUEUE_COUNT_MAX) {
+        return;
+    }
+    while (count < ARRAY_COUNT(gone) && (route = map_next(&o->routes, &iter)) != NULL) {
+        if (o->options.queue_find(o->options.ctx, route->queue) == NULL) {
+            gone[count++] = route;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        forget_route(o, gone[i]);
+    }
+}
+
 static struct queue_route *new_route(struct edge_outbound *o, const struct queue *queue)
 {
     struct queue_route *route = mem_new(1, sizeof(*route));
@@ -111,6 +132,7 @@ static struct queue_route *new_route(struct edge_outbound *o, const struct queue
     }
     route->uses = 1;
     failure_init(&route->failing);
+    make_room_for_route(o);
     if (map_put(&o->routes, route->queue, route) != 0) {
         mem_free(route);
         return NULL;

@@ -228,11 +228,30 @@ boot_us broker_next_wake(const struct broker *broker, const struct now *now)
     return time_max(wake, now->boot);
 }
 
+/* Those that are not in a list are unknown from now on. First, so that the queues that are new in
+ * it find the room of those that have gone. */
+static void forget_queues(struct broker *broker, const struct queue *queues, size_t count)
+{
+    broker->queue_list++;
+    for (size_t i = 0; i < count; i++) {
+        struct queue_state *state = map_find(&broker->queue_index, queues[i].id);
+
+        if (state != NULL) {
+            state->list = broker->queue_list;
+        }
+    }
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *state = broker->queues[i];
+
+        state->is_known = state->is_known && state->list == broker->queue_list;
+    }
+}
+
 void broker_on_queues(struct broker *broker, const struct now *now, const struct queue *queues,
                       size_t count, int64_t config_version)
 {
     broker_set_now(broker, now);
-    broker->queue_list++;
+    forget_queues(broker, queues, count);
     for (size_t i = 0; i < count; i++) {
         struct queue_state *state = queue_state_get(broker, queues[i].id);
 
@@ -241,12 +260,6 @@ void broker_on_queues(struct broker *broker, const struct now *now, const struct
         }
         state->queue = queues[i];
         state->is_known = true;
-        state->list = broker->queue_list;
-    }
-    for (uint32_t i = 0; i < broker->queue_count; i++) {
-        struct queue_state *state = broker->queues[i];
-
-        state->is_known = state->is_known && state->list == broker->queue_list;
     }
     dispatch_look_at_pauses(broker);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {

@@ -99,24 +99,62 @@ struct slice block_payload(const struct block *block)
                           block->has_payload ? block->payload_len : 0};
 }
 
+/* Nothing points to it, and home does not know its number. */
+static bool queue_state_is_unused(const struct queue_state *state)
+{
+    return !state->is_known && state->entries == 0 && state->flights == 0 && state->fetching == 0 &&
+           state->reading == 0 && list_is_empty(&state->parks);
+}
+
+/* Take the state of a queue that was deleted out of the index. NULL: all are in use. */
+static struct queue_state *queue_state_reclaim(struct broker *broker)
+{
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *state = broker->queues[i];
+
+        if (queue_state_is_unused(state)) {
+            (void)map_del(&broker->queue_index, state->queue.id);
+            return state;
+        }
+    }
+    return NULL;
+}
+
+/* A state without a number: a new one, or, when there are as many as there may be, that of a queue
+ * that was deleted. */
+static struct queue_state *queue_state_take(struct broker *broker)
+{
+    struct queue_state *state;
+
+    if (broker->queue_count == QUEUE_COUNT_MAX) {
+        return queue_state_reclaim(broker);
+    }
+    state = mem_new(1, sizeof(*state));
+    if (state != NULL) {
+        state->index = (uint16_t)broker->queue_count;
+        broker->queues[broker->queue_count++] = state;
+    }
+    return state;
+}
+
 struct queue_state *queue_state_get(struct broker *broker, uint32_t number)
 {
     struct queue_state *state = map_find(&broker->queue_index, number);
 
-    if (state != NULL || broker->queue_count == QUEUE_COUNT_MAX) {
-        return state;
+    if (state == NULL) {
+        state = queue_state_take(broker);
+        if (state == NULL) {
+            return NULL;
+        }
+        *state = (struct queue_state){.index = state->index, .queue.id = number};
+        list_init(&state->ready);
+        list_init(&state->fetched);
+        list_init(&state->parks);
+        if (map_put(&broker->queue_index, number, state) != 0) {
+            state->queue.id = 0; // No queue's: unused, and taken again when there are too many.
+            return NULL;
+        }
     }
-    state = mem_new(1, sizeof(*state));
-    if (state == NULL || map_put(&broker->queue_index, number, state) != 0) {
-        mem_free(state);
-        return NULL;
-    }
-    state->queue.id = number;
-    state->index = (uint16_t)broker->queue_count;
-    list_init(&state->ready);
-    list_init(&state->fetched);
-    list_init(&state->parks);
-    broker->queues[broker->queue_count++] = state;
     return state;
 }
 
@@ -146,6 +184,7 @@ struct entry *entry_new(struct shard *shard, const struct task *task)
         pool_give(&broker->entries, entry);
         return NULL;
     }
+    queue->entries++;
     entry->seq = task->id.seq;
     entry->due_ms = task->due_ms;
     entry->attempt = task->attempt;
@@ -163,6 +202,7 @@ void entry_free(struct shard *shard, struct entry *entry)
 {
     REQUIRE(!entry->flying);
     entry_unlink(shard, entry);
+    entry_queue(shard->broker, entry)->entries--;
     (void)map_del(&shard->entries, (uint64_t)entry->seq);
     window_forget(shard, entry->seq);
     mem_free(entry->body.block);

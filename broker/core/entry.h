@@ -68,7 +68,8 @@ struct slice block_payload(const struct block *block);
 /* Whether a queue allows one more attempt: those whose payload is being read count. */
 bool queue_has_room(const struct queue_state *queue);
 
-/* A queue by number, made unknown if it is new. NULL when memory is short. */
+/* A queue by number, made unknown if it is new. Of a queue that home does not know any more, and of
+ * which nothing is here, the state is used again. NULL when memory is short. */
 struct queue_state *queue_state_get(struct broker *broker, uint32_t number);
 
 #endif

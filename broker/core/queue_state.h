@@ -33,8 +33,9 @@ struct queue_state {
     struct queue queue;
     bool is_known;       /* read from home; else only its number is known, and its tasks wait */
     bool is_held;        /* paused, by the clock as of this tick */
-    uint64_t list;       /* the broker's queue_list in which it came last */
+    uint64_t list;       /* the broker's queue_list in which it was last */
     uint16_t index;      /* in broker.queues */
+    uint32_t entries;    /* tasks of it in memory */
     uint32_t flights;    /* claimed or running */
     boot_us full_until;  /* its target had no room: nothing is offered before */
     uint32_t fetching;   /* payloads being read; each will need the room of a flight */

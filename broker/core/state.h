@@ -332,7 +332,7 @@ struct broker {
     struct pool groups;
     struct pool reads;
     struct pool parks;
-    struct queue_state **queues; /* by index; never moves or shrinks */
+    struct queue_state **queues; /* by index; never moves or shrinks; a number may change */
     uint32_t queue_count;
     uint64_t queue_list;    /* counts the lists of queues that have come */
     uint32_t line_count;    /* queues whose line is not empty */

@@ -354,3 +354,64 @@ Test(broker_end, an_explanation_says_that_the_queue_is_full)
     cr_assert_eq(why(second, rig_time(&rig) - 20, &wait), TASK_WAIT_CONCURRENCY);
     cr_assert(wait.running == 1 && wait.limit == 1);
 }
+
+/* The only queue is one with this number; it takes one task, which is done. */
+static void serve_one(uint32_t number)
+{
+    struct queue queue = some_queue();
+    struct call call = rig_create(&rig, SLOT, rig_time(&rig));
+    size_t before = rig.seen_count;
+
+    queue.id = number;
+    set_queue(&queue);
+    call.task.queue = number;
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, 0);
+    rig_pass(&rig, 5);
+    cr_assert_eq(rig.seen_count, before + 1, "queue %u is served", number);
+    cr_assert_eq(rig.seen[before].queue, number);
+    rig_end(&rig, before, OUTCOME_DONE);
+    rig_pass(&rig, 5);
+}
+
+Test(broker_end, queues_that_come_and_go_for_ever_are_served, .timeout = 60)
+{
+    struct queue queue = some_queue();
+    wall_ms due_ms = rig_time(&rig) + 300000;
+    struct task_id kept = create(due_ms, 0);
+    struct task_wait wait;
+
+    for (uint32_t number = 2; number < QUEUE_COUNT_MAX + 300; number++) {
+        queue.id = number;
+        set_queue(&queue);
+        if (number % 64 == 0) {
+            serve_one(number);
+        }
+    }
+    serve_one(QUEUE_COUNT_MAX + 300);
+    cr_assert_eq(why(kept, rig_time(&rig) - 1, &wait), TASK_WAIT_QUEUE_UNKNOWN);
+    queue = some_queue();
+    set_queue(&queue); // Its number has come back, and its task was kept.
+    rig_set_time(&rig, due_ms);
+    rig_pass(&rig, 5);
+    cr_assert_eq(rig.seen[rig.seen_count - 1].queue, 1);
+}
+
+Test(broker_end, a_full_list_of_queues_may_change)
+{
+    static struct queue queues[QUEUE_COUNT_MAX];
+
+    for (uint32_t i = 0; i < QUEUE_COUNT_MAX; i++) {
+        queues[i] = some_queue();
+        queues[i].id = i + 2;
+    }
+    broker_on_queues(rig.broker, &rig.now, queues, QUEUE_COUNT_MAX, 2);
+    for (uint32_t i = 0; i < QUEUE_COUNT_MAX; i++) {
+        queues[i].id += 7;
+    }
+    broker_on_queues(rig.broker, &rig.now, queues, QUEUE_COUNT_MAX, 3);
+    for (uint32_t i = 0; i < QUEUE_COUNT_MAX; i++) {
+        cr_assert_not_null(broker_queue_find(rig.broker, queues[i].id));
+    }
+    cr_assert_null(broker_queue_find(rig.broker, 8));
+}
