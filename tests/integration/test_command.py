@@ -231,6 +231,7 @@ def values_that_are_wrong_are_said_with_what_is_right(_):
         (("bench", "create", "-q", "m", "--out", "/nonexistent/x"), 'cannot write "/nonexistent/x"'),
         (("dev", "--db-file", ""), "--db-file needs the name of a file"),
         (("dev", "--log-level", "loud"), '--log-level "loud" must be debug, info, warn or error'),
+        (("dev", "--brokers", "3", "--port", "65533"), "the last of 3 brokers would have a port above"),
         (("receive", "--fail-permille", "1001"), "must be a whole number from 0 to 1000"),
     ]
     for words, hint in rows:
