@@ -95,6 +95,15 @@ static void put_option(struct buf *out, const struct config_option *option)
     (void)buf_append_text(out, " |\n");
 }
 
+/* Without its stop. A dot within a word, as in tls.ca, ends none. */
+static size_t first_sentence(const char *text)
+{
+    const char *end = strstr(text, ". ");
+    size_t len = end != NULL ? (size_t)(end - text) : strlen(text);
+
+    return len > 0 && text[len - 1] == '.' ? len - 1 : len;
+}
+
 void config_reference(struct buf *out)
 {
     (void)buf_append_text(
@@ -118,7 +127,7 @@ void config_reference(struct buf *out)
         "|---|---|---|\n");
     for (size_t i = 0; i < config_option_count(); i++) {
         const struct config_option *option = config_option_at(i);
-        size_t first = strcspn(option->doc, ".");
+        size_t first = first_sentence(option->doc);
 
         (void)buf_printf(out, "| `%s` | %s%s%s | ", option->key,
                          option->default_value[0] == '\0' ? "" : "`", option->default_value,

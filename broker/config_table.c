@@ -58,8 +58,8 @@ static const struct config_option OPTIONS[] = {
      .value = "SWITCH",
      .doc =
          "Whether the methods of the API are answered in JSON on the admin port too, by POST, as "
-         "the Connect protocol has it. The port asks for no password, so auto does it on "
-         "loopback only."},
+         "the Connect protocol has it. The port asks for no password: auto does it on loopback "
+         "only, and not if tls.client_certificates is required."},
     {.key = "cluster.name",
      .type = OPTION_TEXT,
      .field = FIELD(cluster_name),
@@ -67,9 +67,7 @@ static const struct config_option OPTIONS[] = {
      .low = 1,
      .high = NAME_BYTES_MAX,
      .value = "NAME",
-     .doc = "Whether the methods of the API are answered in JSON on the admin port too, by POST, "
-            "as the Connect protocol has it. The port asks for no password: auto does it on "
-            "loopback only, and not if tls.client_certificates is required."},
+     .doc = "Cluster to join: its folder below the root in ZooKeeper."},
     {.key = "cluster.shards",
      .type = OPTION_COUNT,
      .field = FIELD(cluster_shards),
@@ -453,6 +451,19 @@ static size_t edit_distance(const char *a, const char *b)
     return row[len];
 }
 
+/* The first setting below a key that is none itself, as "log". */
+static const char *first_below(const char *key)
+{
+    size_t len = strlen(key);
+
+    for (size_t i = 0; i < ARRAY_COUNT(OPTIONS); i++) {
+        if (strncmp(OPTIONS[i].key, key, len) == 0 && OPTIONS[i].key[len] == '.') {
+            return OPTIONS[i].key;
+        }
+    }
+    return NULL;
+}
+
 const char *config_option_near(const char *key)
 {
     const char *near = NULL;
@@ -469,5 +480,5 @@ const char *config_option_near(const char *key)
             near = OPTIONS[i].key;
         }
     }
-    return near;
+    return near != NULL ? near : first_below(key);
 }

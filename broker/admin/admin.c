@@ -240,7 +240,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         return take_post(ctx, connection, url, chunk, state);
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD only\n");
+        return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                            "pages are read by GET or HEAD; methods like "
+                            "/foliot.v1.TaskService/Create are called by POST\n");
     }
     if (page != NULL) {
         return page->show(ctx, connection);

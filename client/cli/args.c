@@ -76,13 +76,26 @@ static size_t distance(const char *a, const char *b)
     return row[b_len];
 }
 
+/* Edits from what was typed to a name; a beginning of it counts as two. More than two, or two that
+ * leave little of a short word, make another word. */
+static size_t edits_to(const char *word, const char *name)
+{
+    size_t len = strlen(word);
+    size_t edits = distance(word, name);
+
+    if (edits > 2 && len >= 2 && strncmp(word, name, len) == 0) {
+        return 2;
+    }
+    return edits == 2 && len <= 3 && word[0] != name[0] ? WORD_LEN_MAX : edits;
+}
+
 const char *args_nearest(const char *word, const char *const *words, size_t count)
 {
     const char *nearest = NULL;
     size_t least = 3; // More edits than two are another word.
 
     for (size_t i = 0; i < count; i++) {
-        size_t edits = distance(word, words[i]);
+        size_t edits = edits_to(word, words[i]);
 
         if (edits < least && edits < strlen(words[i])) {
             least = edits;

@@ -260,6 +260,17 @@ static int apply_common(const struct args *args)
     return CLI_OK;
 }
 
+/* Queues are operands of "foliot queue" only: elsewhere one may have been meant. */
+static int refuse_operand(const struct args_tables *tables, const struct args *args,
+                          const char *operand)
+{
+    if (args_find_option(tables, "queue", strlen("queue")) != NULL && !args_has(args, "queue")) {
+        return cli_usage("\"%s\" is one operand too many; if it is a queue: --queue %s", operand,
+                         operand);
+    }
+    return cli_usage("\"%s\" is one operand too many; see --help", operand);
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     static struct contexts contexts; // args borrows values from it
@@ -276,8 +287,7 @@ static int run_command(const struct command *command, int argc, char **argv)
         return cli_usage("%s", errmsg);
     }
     if (args.operand_count > command->operand_max) {
-        return cli_usage("\"%s\" is one operand too many; see --help",
-                         args.operands[command->operand_max]);
+        return refuse_operand(&tables, &args, args.operands[command->operand_max]);
     }
     code = context_apply(&contexts, &tables, &args);
     if (code == CLI_OK) {

@@ -114,8 +114,9 @@ static void print_banner(const struct dev_place *place)
     if (place->is_default_ours) {
         (void)printf("  queue   %s: what it fires is printed here\n", DEV_QUEUE);
     } else {
-        (void)printf("  queue   %s: sends to another address, see \"foliot queue get %s\"\n",
-                     DEV_QUEUE, DEV_QUEUE);
+        (void)printf("  queue   %s: sends to another address; to print here what it fires:\n"
+                     "          foliot queue update %s --target receiver://%s%s\n",
+                     DEV_QUEUE, DEV_QUEUE, place->address, port);
     }
     (void)printf("\nIn another terminal:\n\n"
                  "  foliot task create --queue %s --delay 5s --payload hello%s\n\n"

@@ -176,8 +176,35 @@ int session_call(struct session *session, const char *path, struct slice request
     return cli_exit_of(fault->status);
 }
 
+/* The command that comes next, for reasons whose message names a method of the API. */
+static const char *next_command(const char *reason)
+{
+    static const struct {
+        const char *reason;
+        const char *command;
+    } rows[] = {
+        {"QUEUE_NOT_FOUND", "foliot queue list, or foliot queue create NAME --target URL"},
+        {"QUEUE_EXISTS", "foliot queue get NAME, or foliot queue update NAME"},
+        {"QUEUE_DRAINING", "foliot queue resume NAME"},
+        {"QUEUE_NOT_DRAINING", "foliot queue drain NAME"},
+        {"QUEUE_NOT_EMPTY",
+         "foliot queue stats NAME, then foliot task cancel --queue NAME --all, and foliot dead "
+         "redrive or purge --queue NAME"},
+        {"TASK_GONE", "foliot dead list --queue NAME, which shows those that died"},
+        {"TARGET_NOT_ALLOWED", "foliot dev --allow HOST:PORT; of a cluster, ask its operator"},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (strcmp(reason, rows[i].reason) == 0) {
+            return rows[i].command;
+        }
+    }
+    return NULL;
+}
+
 int session_complain(const struct session *session, const char *what, const struct fault *fault)
 {
+    const char *next = next_command(fault->reason);
     char retry[64] = "";
 
     if (fault->retry_after_ms > 0) {
@@ -187,13 +214,16 @@ int session_complain(const struct session *session, const char *what, const stru
     cli_say("%s: %s%s%s%s: %s%s", what, cli_status_name(fault->status),
             fault->reason[0] == '\0' ? "" : " (", fault->reason,
             fault->reason[0] == '\0' ? "" : ")", fault->message, retry);
+    if (next != NULL) {
+        cli_say("next: %s", next);
+    }
     if (fault->status == RPC_UNIMPLEMENTED) {
         cli_say(
             "whoever answered does not know this: a broker older than this command, or no broker");
     }
     if (fault->status == RPC_UNAVAILABLE) {
         cli_say("asked %zu server%s, the last one was %s; name others with --address or "
-                "FOLIOT_ADDRESS",
+                "FOLIOT_ADDRESS; foliot dev starts one to try",
                 session->servers.count, session->servers.count == 1 ? "" : "s", session->last);
     }
     return cli_exit_of(fault->status);

@@ -195,8 +195,8 @@ static void serve_queue(struct rpc_channel *channel)
         rpc_link_give(wire, LIST_ENTRY(first, struct rpc_request, node));
     }
     if (!list_is_empty(&channel->queue) && !rpc_link_connect(channel)) {
-        rpc_channel_fail_queue(channel, channel->failure == NULL ? "no connection to the target"
-                                                                 : channel->failure);
+        rpc_channel_fail_queue(channel,
+                               channel->failure == NULL ? "no connection" : channel->failure);
     }
 }
 

@@ -61,7 +61,7 @@ static void on_slot_timer(struct loop_timer *timer, void *ctx)
 
     (void)timer;
     if (slot->state == SLOT_DIALLING) {
-        slot->channel->failure = "no connection to the target: it cannot be reached";
+        slot->channel->failure = "no connection: it cannot be reached";
         dial_stop(&slot->dial);
         fail_slot(slot);
     } else if (slot->state == SLOT_GREETING) {
@@ -98,16 +98,16 @@ static void note_failure(struct rpc_wire *wire)
     struct rpc_channel *channel = wire->channel;
 
     if (wire->why != NULL && wire->why[0] != '\0') {
-        (void)snprintf(channel->failure_text, sizeof(channel->failure_text),
-                       "no connection to the target: %s", wire->why);
+        (void)snprintf(channel->failure_text, sizeof(channel->failure_text), "no connection: %s",
+                       wire->why);
         channel->failure = channel->failure_text;
     } else if (rpc_caller_is_ready(wire->caller)) {
-        channel->failure = "no connection to the target: it closes each one at once";
+        channel->failure = "no connection: it closes each one at once";
     } else {
         channel->failure = channel->options.tls == NULL
-                               ? "no connection to the target: no gRPC server greets there; does "
+                               ? "no connection: no gRPC server greets there; does "
                                  "it want TLS?"
-                               : "no connection to the target: no gRPC server greets there";
+                               : "no connection: no gRPC server greets there";
     }
 }
 
@@ -427,16 +427,15 @@ static void on_dialled(int err, int fd, void *ctx)
     struct rpc_slot *slot = ctx;
 
     if (err != 0) {
-        slot->channel->failure = err == ERR_UNAVAILABLE
-                                     ? "no connection to the target: nobody accepts it there"
-                                     : "no connection to the target: it cannot be reached";
+        slot->channel->failure = err == ERR_UNAVAILABLE ? "no connection: nobody accepts it there"
+                                                        : "no connection: it cannot be reached";
         fail_slot(slot);
         return;
     }
     slot->wire = new_wire(slot, fd);
     if (slot->wire == NULL) {
         (void)close(fd);
-        slot->channel->failure = "no connection to the target: no memory for it";
+        slot->channel->failure = "no connection: no memory for it";
         fail_slot(slot);
         return;
     }
@@ -501,7 +500,7 @@ static void on_resolved(struct resolve_request *request, int err, const struct a
         }
         if (list_is_empty(&channel->slots)) {
             rpc_channel_fail_queue(channel, err == ERR_NOT_FOUND
-                                                ? "the target's name is unknown"
+                                                ? "the host's name is unknown"
                                                 : "the target's name could not be looked up");
         }
     }

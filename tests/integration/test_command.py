@@ -151,7 +151,10 @@ def misspelt_words_are_answered_with_the_nearest(_):
         (("task", "list", "-Z"), 'unknown option "-Z"; see --help'),
         (("task", "list", "--queue"), "--queue needs a value: --queue NAME"),
         (("task", "list", "--watch=yes"), "--watch takes no value"),
-        (("task", "list", "extra"), '"extra" is one operand too many; see --help'),
+        (("dev", "--db", "f"), 'unknown option "--db"; did you mean "--db-file"?'),
+        (("dead", "purge", "--all"), 'unknown option "--all"; see --help'),
+        (("task", "list", "extra"), '"extra" is one operand too many; if it is a queue: --queue extra'),
+        (("task", "list", "extra", "-q", "m"), '"extra" is one operand too many; see --help'),
         (("task", "get", "a", "b"), '"b" is one operand too many'),
         (("dead", "purge", *["x"] * 513), "more than 512 operands (ARGS_OPERAND_COUNT_MAX)"),
         (("task", "list", *["--no-headers"] * 129), "more than 128 options (ARGS_ITEM_COUNT_MAX)"),
@@ -229,6 +232,8 @@ def values_that_are_wrong_are_said_with_what_is_right(_):
         (("bench", "create", "-q", "m", "--delay-min", "2s", "--delay-max", "1s"),
          "--delay-max must be at least --delay-min"),
         (("bench", "create", "-q", "m", "--out", "/nonexistent/x"), 'cannot write "/nonexistent/x"'),
+        (("dev", "--brokers", "2", "--port", "65534"),
+         "the last of 2 brokers would have a port above 65535: choose lower ones"),
         (("dev", "--db-file", ""), "--db-file needs the name of a file"),
         (("dev", "--log-level", "loud"), '--log-level "loud" must be debug, info, warn or error'),
         (("dev", "--brokers", "3", "--port", "65533"), "the last of 3 brokers would have a port above"),
@@ -255,7 +260,25 @@ def what_a_broker_says_becomes_an_exit_code(broker):
     assert "try again in 1000 ms" in ask.err, ask.err
     out, err = run("cluster", "status", "-s", dead_address(), code=6)
     assert out == "" and "asked 1 server, the last one was" in err, err
-    assert "name others with --address or FOLIOT_ADDRESS" in err, err
+    assert "no connection: nobody accepts it there" in err, err
+    assert "name others with --address or FOLIOT_ADDRESS; foliot dev starts one to try" in err, err
+
+
+def a_reason_names_the_command_that_comes_next(broker):
+    rows = [("NOT_FOUND", "QUEUE_NOT_FOUND", "queue create NAME --target", 3),
+            ("ALREADY_EXISTS", "QUEUE_EXISTS", "foliot queue update NAME", 5),
+            ("FAILED_PRECONDITION", "QUEUE_DRAINING", "foliot queue resume NAME", 5),
+            ("FAILED_PRECONDITION", "QUEUE_NOT_DRAINING", "foliot queue drain NAME", 5),
+            ("FAILED_PRECONDITION", "QUEUE_NOT_EMPTY", "foliot task cancel --queue NAME --all", 5),
+            ("NOT_FOUND", "TASK_GONE", "foliot dead list --queue NAME", 3),
+            ("PERMISSION_DENIED", "TARGET_NOT_ALLOWED", "foliot dev --allow HOST:PORT", 4)]
+    for status, reason, command, code in rows:
+        broker.fail_next = [(status, reason, "as the test wants it")]
+        ask(broker, "queue", "get", "mail", code=code)
+        assert re.search(f"^foliot: next: .*{re.escape(command)}", ask.err, re.M), ask.err
+    broker.fail_next = [("NOT_FOUND", "SOME_REASON", "as the test wants it")]
+    ask(broker, "queue", "get", "mail", code=3)
+    assert "next:" not in ask.err, ask.err
 
 
 def what_others_wrote_does_not_reach_the_terminal_as_control(broker):

@@ -137,6 +137,7 @@ def files_that_are_wrong_are_said_with_the_line():
     rows = [
         (':2: unknown key "log.levels"; did you mean log.level?', "log:\n  levels: info\n"),
         (':1: unknown key "frobnicate"', "frobnicate: 1\n"),
+        (':1: unknown key "log"; did you mean log.level?', "log: debug\n"),
         (":1: log.level must be one value, not a list", "log.level: [info]\n"),
         (':3: key "log.level" is given twice', "log:\n  level: info\nlog.level: warn\n"),
         (':1: "name" has no value; write "" for an empty one', "name:\n"),

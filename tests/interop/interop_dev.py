@@ -140,7 +140,11 @@ def a_default_queue_of_another_port_is_named_in_the_banner(folder):
         lines = [dev.first]
         while "queue " not in lines[-1]:
             lines.append(dev.line())
-        assert "sends to another address, see \"foliot queue get default\"" in lines[-1], lines[-1]
+        assert "default: sends to another address; to print here" in lines[-1], lines[-1]
+        told = dev.line()
+        address = next(line.split()[1] for line in lines if line.startswith("  calls "))
+        assert f"queue update default --target receiver://{address}" in told, told
+        assert told.rstrip().endswith(f" --address {address}"), told
         assert dev.stop()[0] == 0
 
 

@@ -116,6 +116,8 @@ static void other_paths_and_methods_are_refused(void)
     MUST_EQ(ask(admin, "GET", "/metrics/x", answer), 404);
     MUST_EQ(ask(admin, "POST", "/metrics", answer), 405);
     MUST_EQ(ask(admin, "DELETE", "/readyz", answer), 405);
+    MUST_EQ(ask(admin, "PUT", "/foliot.v1.TaskService/Create", answer), 405);
+    MUST(strstr(answer, "are called by POST") != NULL);
     MUST_EQ(ask(admin, "HEAD", "/metrics", answer), 200);
     admin_close(admin);
 }

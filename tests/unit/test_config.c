@@ -271,6 +271,7 @@ Test(config, every_bad_file_has_its_line)
         {"zookeeper:\n  hots: a:1\n", "@:2: unknown key \"zookeeper.hots\"; did you mean "
                                       "zookeeper.hosts?"},
         {"frobnicate: 1\n", "@:1: unknown key \"frobnicate\""},
+        {"log: debug\n", "@:1: unknown key \"log\"; did you mean log.level?"},
         {"name: a\nname: b\n", "@:2: key \"name\" is given twice"},
         {"log.level: info\nlog:\n  level: warn\n", "@:3: key \"log.level\" is given twice"},
         {"name: &x a\n", "@:1: anchors and tags are not supported"},
