@@ -24,7 +24,16 @@
 /* Of tries that fail alike, the first one is told, and then one of so many. */
 #define TELL_EVERY 15
 
-/* Wait a little. False if SIGTERM or SIGINT has come, which are blocked until the loop runs. */
+/* Has SIGTERM or SIGINT come? They are blocked until the loop runs, and stay for who takes them. */
+static bool is_signalled(void)
+{
+    sigset_t set;
+
+    return sigpending(&set) == 0 &&
+           (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+}
+
+/* Wait a little. False if one of them has come. */
 static bool pause_unless_signalled(struct server *server)
 {
     const struct timespec pause = {PAUSE_MS / 1000, (PAUSE_MS % 1000) * 1000000L};
@@ -129,6 +138,7 @@ static bool migrate(struct server *server, uint32_t index)
         .shard_count = server->cluster.shard_count,
         .database_of = server->cluster.database_of,
         .database = index,
+        .is_stopped = is_signalled,
     };
     struct trial trial = {.message = "cannot bring the database up to date",
                           .field = "database",

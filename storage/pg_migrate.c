@@ -53,15 +53,19 @@ static int fail(const struct migration *m, int code, const char *format, ...)
     return code;
 }
 
-/* Wait for the socket; false when the limit has passed. */
+/* How often a long wait asks whether it is still wanted. */
+#define ASK_MS 500
+
+/* Wait for the socket; false when the limit has passed, or nobody wants it any more. */
 static bool await(const struct migration *m, short events)
 {
     struct pollfd wait = {.fd = PQsocket(m->link), .events = events};
     int64_t left_ms = ms_ceil(m->deadline - clock_boot_us());
     int ready = 0;
 
-    while (left_ms > 0 && ready == 0) {
-        ready = poll(&wait, 1, (int)time_min(left_ms, 60000));
+    while (left_ms > 0 && ready == 0 &&
+           (m->options->is_stopped == NULL || !m->options->is_stopped())) {
+        ready = poll(&wait, 1, (int)time_min(left_ms, ASK_MS));
         left_ms = ms_ceil(m->deadline - clock_boot_us());
     }
     return ready > 0;

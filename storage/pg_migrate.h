@@ -11,6 +11,7 @@
 #include "lib/base/attr.h"
 #include "lib/base/instant.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct pg_migrate_options {
     uint32_t database;          /* which of them this one is */
     span_ms limit_ms;           /* for everything but the steps; 0: PG_MIGRATE_MS_DEFAULT */
     span_ms step_ms;            /* for the SQL of one step; 0: PG_MIGRATE_STEP_MS_DEFAULT */
+    bool (*is_stopped)(void);   /* asked twice a second: give up; NULL: never */
 };
 
 /* Creating 128 tables with their indexes takes about a second; others wait for it in line. */
@@ -34,8 +36,8 @@ struct pg_migrate_options {
 /*
  * Bring a database up to date and check that it is ours.
  *
- * errors: ERR_UNAVAILABLE (no connection, or a limit has passed: try again), ERR_CONFLICT (of
- *         another cluster, other shards, a step that differs from ours, or a newer schema),
+ * errors: ERR_UNAVAILABLE (no connection, a limit has passed, or stopped: try again), ERR_CONFLICT
+ * (of another cluster, other shards, a step that differs from ours, or a newer schema),
  *         ERR_UNSUPPORTED (server older than 15), ERR_INVALID (conninfo), ERR_IO (a step failed).
  *         errmsg then says what and what to do.
  */

@@ -12,6 +12,7 @@
 #include "lib/io/clock.h"
 
 #include <dirent.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -475,6 +476,36 @@ static void without_postgres_it_lives_and_is_not_ready(void)
     fixture_close(&fixture);
 }
 
+static long ask(PGconn *link, const char *sql)
+{
+    PGresult *result = PQexec(link, sql);
+    long value = PQntuples(result) > 0 ? strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+
+    MUST_EQ(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+    return value;
+}
+
+static void a_start_that_waits_for_the_schema_can_be_ended(void)
+{
+    struct fixture fixture;
+    struct daemon daemon;
+    PGconn *other;
+
+    fixture_open(&fixture, "schema");
+    other = PQconnectdb(fixture.pg_admin);
+    // As another broker does while it makes the tables.
+    ask(other, "SELECT pg_advisory_lock(8027411502369182821)");
+    daemon_start(&daemon, &fixture, "a", FLAGS);
+    MUST_SOON(ask(other, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+                         " AND datname = current_database()") == 1,
+              15000);
+    daemon_signal(&daemon, SIGTERM);
+    MUST_EQ(daemon_wait_end(&daemon, 10000), 0);
+    PQfinish(other);
+    fixture_close(&fixture);
+}
+
 static void a_port_in_use_is_a_clear_error(void)
 {
     struct scene scene = {0};
@@ -569,6 +600,7 @@ int main(int argc, char **argv)
         MUST_CASE(an_idle_broker_sleeps),
         MUST_CASE(without_zookeeper_it_lives_and_is_not_ready),
         MUST_CASE(without_postgres_it_lives_and_is_not_ready),
+        MUST_CASE(a_start_that_waits_for_the_schema_can_be_ended),
         MUST_CASE(a_port_in_use_is_a_clear_error),
         MUST_CASE(a_number_of_shards_that_is_not_the_clusters_is_told),
         MUST_CASE(a_name_that_two_brokers_use_is_told_and_harms_nothing),

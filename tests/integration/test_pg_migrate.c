@@ -328,6 +328,22 @@ static int result_of(pid_t child)
     return -WEXITSTATUS(status);
 }
 
+static bool is_stopped(void)
+{
+    return true;
+}
+
+static void program_that_is_stopped_does_not_wait_for_its_step(void)
+{
+    struct pg_migrate_options options = {
+        .cluster_id = "one", .shard_count = 4, .is_stopped = is_stopped};
+
+    fixture_open(&fixture, "migrate");
+    options.conninfo = fixture.pg_conninfo;
+    MUST_ERR(pg_migrate(&options, errmsg, sizeof(errmsg)), ERR_UNAVAILABLE);
+    fixture_close(&fixture);
+}
+
 static void step_may_take_longer_than_everything_else(void)
 {
     PGconn *holder;
@@ -417,6 +433,7 @@ int main(int argc, char **argv)
         MUST_CASE(step_that_fails_leaves_nothing_behind),
         MUST_CASE(waiting_has_an_end),
         MUST_CASE(step_may_take_longer_than_everything_else),
+        MUST_CASE(program_that_is_stopped_does_not_wait_for_its_step),
         MUST_CASE(server_that_is_not_there_is_unavailable),
         MUST_CASE(database_of_an_older_program_keeps_what_it_holds),
         MUST_CASE(brokers_at_work_meet_a_migration_in_no_deadlock),
