@@ -21,7 +21,7 @@
 #define STATE_COUNT 4
 
 _Static_assert((long long)LIST_PAGE_COUNT_MAX *(PAYLOAD_INLINE_BYTES_MAX + TAGS_BYTES_MAX +
-                                                KEY_BYTES_MAX + 2 * NAME_BYTES_MAX + 256) <
+                                                KEY_BYTES_MAX + 2UL * NAME_BYTES_MAX + 256) <
                    RPC_MESSAGE_BYTES_MAX,
                "a full page fits a message");
 _Static_assert(LIST_PAGE_COUNT_MAX *(TAG_COUNT_MAX + 1) <= BATCH_ITEM_COUNT_MAX,
