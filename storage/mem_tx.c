@@ -200,6 +200,22 @@ static const struct store_op *insert_before(const struct store_batch *batch, siz
     return NULL;
 }
 
+/* store.h: no two operations name the same task. The servers go by it when they look for what makes
+ * a claim's row; here it would not be seen, for operations are done one after the other. */
+static bool is_named_before(const struct store_batch *batch, size_t i)
+{
+    const struct store_op *letter = &batch->ops[i];
+
+    while (i > 0) {
+        const struct store_op *op = &batch->ops[--i];
+
+        if (op->shard == letter->shard && op->task.id.seq == letter->task.id.seq) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void write_execute(struct store_mem *mem, struct store_batch *batch)
 {
     for (size_t i = 0; i < batch->op_count; i++) {
@@ -207,6 +223,8 @@ static void write_execute(struct store_mem *mem, struct store_batch *batch)
         struct mem_shard *shard = &mem->tables.shards[op->shard];
         const struct store_op *insert = NULL;
 
+        REQUIRE((op->kind != STORE_REDRIVE && op->kind != STORE_PURGE) ||
+                !is_named_before(batch, i));
         if (!is_ours(mem, batch, op)) {
             op->result = ERR_FENCED;
             continue;

@@ -284,6 +284,7 @@ struct writer {
     bool is_sweep_due;
     boot_us sweep_at;
     struct map keys;       /* keyed inserts of the batch being cut */
+    struct map letters;    /* tasks of its redrives and purges */
     int64_t commit_us;     /* smoothed */
     int64_t slow_us;       /* the slowest commit of late: rises at once, falls slowly */
     boot_us failing_since; /* 0: the last write was fine */

@@ -44,6 +44,7 @@ int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
     writer->ops = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->ops));
     writer->notes = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->notes));
     map_init(&writer->keys, BATCH_OP_COUNT_MAX);
+    map_init(&writer->letters, BATCH_OP_COUNT_MAX);
     for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
         if (lane_init(&writer->lanes[i], LANE_CAPACITY[i]) != 0) {
             return ERR_NO_MEMORY;
@@ -60,6 +61,7 @@ void writer_fini(struct writer *writer)
     mem_free(writer->ops);
     mem_free(writer->notes);
     map_fini(&writer->keys);
+    map_fini(&writer->letters);
 }
 
 bool writer_has_room(const struct writer *writer, enum writer_class class)
@@ -314,11 +316,34 @@ void writer_cut(struct writer *writer, struct shard *shard, bool keep)
     }
 }
 
-/* Whether an operation may join the batch that is being filled: one per key. */
+/* Whether a batch may hold an operation beside those that it has: what is done to a dead letter is
+ * alone with its task there. Calls about one letter know nothing of each other, nor of what has
+ * been begun with the task since it came back; everything else is one at a time by the entry's
+ * state. */
+static bool is_alone(struct writer *writer, const struct store_op *op)
+{
+    bool is_letter = op->kind == STORE_REDRIVE || op->kind == STORE_PURGE;
+    uint64_t key = (uint64_t)op->task.id.seq * SHARD_COUNT_MAX + op->shard;
+
+    if (!is_letter) {
+        return map_find(&writer->letters, key) == NULL;
+    }
+    for (uint32_t i = 0; i < writer->count; i++) {
+        if (writer->ops[i].shard == op->shard && writer->ops[i].task.id.seq == op->task.id.seq) {
+            return false;
+        }
+    }
+    return map_put(&writer->letters, key, writer) == 0;
+}
+
+/* Whether an operation may join the batch that is being filled: one per key, and one per letter. */
 static bool joins(struct writer *writer, const struct store_op *op)
 {
     uint64_t hash = op->task.queue;
 
+    if (!is_alone(writer, op)) {
+        return false;
+    }
     if ((op->kind != STORE_INSERT && op->kind != STORE_REDRIVE) || op->task.key.len == 0) {
         return true;
     }
@@ -383,6 +408,7 @@ static void fill_batch(struct writer *writer)
         move_some(writer, &writer->lanes[i], BATCH_OP_COUNT_MAX);
     }
     map_fini(&writer->keys);
+    map_fini(&writer->letters);
 }
 
 /* A group for the batch's claims. False if there is none to be had. */

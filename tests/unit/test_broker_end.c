@@ -291,6 +291,29 @@ Test(broker_end, a_redrive_whose_reply_is_lost_is_looked_for)
     cr_assert_eq(found_count, call.result == 0 ? 0 : 1, "the answer is the truth");
 }
 
+Test(broker_end, a_letter_that_two_redrive_runs_all_the_same)
+{
+    struct task_id id = kill_one();
+    size_t before = rig.seen_count;
+    struct call calls[3];
+
+    calls[0] = redrive_of(id);
+    calls[1] = redrive_of(id);
+    calls[2] = rig_by_id(&rig, CALL_PURGE, id);
+    for (size_t i = 0; i < 3; i++) {
+        broker_call(rig.broker, &rig.now, &calls[i]);
+        broker_tick(rig.broker, &rig.now); // The first is being written, the others wait.
+    }
+    rig_pass(&rig, 20);
+    cr_assert_eq(calls[0].result, 0);
+    cr_assert_eq(calls[1].result, ERR_NOT_FOUND);
+    cr_assert_eq(calls[2].result, ERR_NOT_FOUND);
+    cr_assert_eq(rig.seen_count, before + 1, "it is not forgotten");
+    rig_end(&rig, before, OUTCOME_DONE);
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig_entries(&rig), 0);
+}
+
 Test(broker_end, a_purged_letter_is_gone)
 {
     struct task_id id = kill_one();
