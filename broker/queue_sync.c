@@ -30,6 +30,7 @@ struct queue_sync {
     int64_t version;         /* last heard of */
     int64_t version_at_read; /* when the read under way began: what it is sure to show */
     bool is_reading;
+    bool is_stopped;
     bool is_ready;
 };
 
@@ -51,7 +52,7 @@ static void read_home(struct queue_sync *sync)
 {
     int err;
 
-    if (sync->is_reading) {
+    if (sync->is_reading || sync->is_stopped) {
         return;
     }
     list_move_all(&sync->served, &sync->asked);
@@ -128,6 +129,11 @@ void queue_sync_refresh(struct queue_sync *sync, struct queue_wait *wait)
     list_init(&wait->link);
     list_add(&sync->asked, &wait->link);
     loop_post(sync->options.loop, &sync->start);
+}
+
+void queue_sync_stop(struct queue_sync *sync)
+{
+    sync->is_stopped = true;
 }
 
 bool queue_sync_is_ready(const struct queue_sync *sync)

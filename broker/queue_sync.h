@@ -45,6 +45,10 @@ void queue_sync_refresh(struct queue_sync *sync, struct queue_wait *wait);
 /* Have the queues been read at least once? */
 bool queue_sync_is_ready(const struct queue_sync *sync);
 
+/* Ask the store for nothing any more: it is about to be closed. Whoever waits is told when all is
+ * closed. */
+void queue_sync_stop(struct queue_sync *sync);
+
 /* Free. shape: the store is closed, so every callback has run; nobody waits. */
 void queue_sync_close(struct queue_sync *sync);
 

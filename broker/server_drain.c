@@ -69,6 +69,9 @@ static void close_store(void *ctx)
     struct server *server = ctx;
 
     server->coord = NULL;
+    if (server->queues != NULL) {
+        queue_sync_stop(server->queues); // Its timer lives on until all is closed.
+    }
     if (server->store != NULL) {
         server->store->close(server->store, on_all_closed, server);
     } else {
