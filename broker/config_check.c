@@ -264,7 +264,9 @@ static void check_patterns(const struct config *config, struct buf *errors)
     for (size_t i = 0; i < config->targets_allow.count; i++) {
         const char *pattern = config->targets_allow.items[i];
 
-        if (strlen(pattern) > 255 || strspn(pattern, NAME_LETTERS "*") != strlen(pattern)) {
+        // Without a port, or a star that may stand for one, it would fit no target.
+        if (strlen(pattern) > 255 || strspn(pattern, NAME_LETTERS "*") != strlen(pattern) ||
+            strpbrk(pattern, ":*") == NULL) {
             wrong(errors, config, "targets.allow",
                   "must be patterns of host:port, as *.example.com:443");
             return;

@@ -102,9 +102,10 @@ static bool find_cluster(struct server *server)
         .session_timeout_ms = config->zookeeper_session_timeout_ms,
     };
     struct coord_zk_found found;
-    struct trial trial = {.message = "cannot read the cluster from ZooKeeper",
-                          .field = "hosts",
-                          .name = config->zookeeper_hosts};
+    struct trial trial = {
+        .message = "cannot read the cluster from ZooKeeper; it must run where zookeeper.hosts says",
+        .field = "hosts",
+        .name = config->zookeeper_hosts};
     char fresh_id[40];
     int err;
 

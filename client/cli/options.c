@@ -25,6 +25,9 @@ int options_key(const struct args *args, struct slice *out)
 {
     const char *key = args_text(args, "key", "");
 
+    if (args_has(args, "key") && key[0] == '\0') {
+        return cli_usage("--key is empty, which would be no key: give one, or leave --key out");
+    }
     if (strlen(key) > KEY_BYTES_MAX) {
         return cli_usage("--key has more than %d bytes (KEY_BYTES_MAX)", KEY_BYTES_MAX);
     }

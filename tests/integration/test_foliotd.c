@@ -444,7 +444,8 @@ static void without_zookeeper_it_lives_and_is_not_ready(void)
 
     fixture_open(&fixture, "nozk");
     daemon_start(&daemon, &fixture, "a", flags);
-    MUST_SOON(daemon_has_logged(&daemon, "cannot read the cluster from ZooKeeper"), 15000);
+    MUST_SOON(daemon_has_logged(&daemon, "ZooKeeper; it must run where zookeeper.hosts says"),
+              15000);
     daemon_find_admin(&daemon);
     MUST_EQ(daemon_get(&daemon, "/livez", body, sizeof(body)), 200);
     MUST_EQ(daemon_get(&daemon, "/startupz", body, sizeof(body)), 503);

@@ -100,6 +100,8 @@ def flags_that_are_wrong_are_said():
         ("targets.keepalive must be 0 for never, or at least 10s", ("--targets-keepalive", "1s")),
         ("targets.allow must be patterns of host:port, as *.example.com:443",
          ("--targets-allow", "a b")),
+        ("targets.allow must be patterns of host:port, as *.example.com:443",
+         ("--targets-allow", "10.0.0.1")),
     ]
     for hint, flags in rows:
         wrong(hint, *GOOD, *flags)
