@@ -29,7 +29,8 @@ struct change {
 };
 
 /*
- * 1. id_count > 0: the next read brings these letters whole; the walk then goes on at `behind`.
+ * 1. id_count > 0: the next read brings these letters whole; the walk then goes on at `behind`. Of
+ *    them group_handled are changed, in more than one try if a change came to nothing.
  * 2. With ids in the request they are in `wanted`, sorted as the walk goes.
  */
 struct change_walk {
@@ -42,6 +43,7 @@ struct change_walk {
     uint64_t skipped;
     struct task_id ids[CHANGE_COUNT];
     size_t id_count;
+    uint32_t group_handled;
     struct page_mark behind;
     bool is_again;   /* a change came to nothing: the same letters once more */
     bool is_unknown; /* nobody knows what a change came to */
@@ -152,11 +154,14 @@ static void changes_done(struct change_walk *w)
         walk_fail(&w->walk, &fault);
         return;
     }
-    w->id_count = 0;
     if (w->is_again) {
-        w->is_again = false; // What was done is no dead letter any more.
+        w->is_again = false; // The same ones: what was done is no dead letter any more.
         return;
     }
+    w->skipped += w->id_count - w->group_handled;
+    w->walk.left -= (uint32_t)w->id_count;
+    w->id_count = 0;
+    w->group_handled = 0;
     w->behind.count = w->before + w->handled;
     w->walk.mark = w->behind;
     if (w->request.id_count > 0) {
@@ -173,13 +178,11 @@ static void on_change(struct call *call)
     switch (call->result) {
     case 0:
         w->handled++;
-        w->walk.left--;
+        w->group_handled++;
         break;
     case ERR_EXISTS:
     case ERR_NOT_FOUND:
-        w->skipped++;
-        w->walk.left--;
-        break;
+        break; // Skipped.
     case ERR_OUTCOME_UNKNOWN:
         w->is_unknown = true;
         break;
@@ -274,9 +277,6 @@ static void take(struct walk *walk, const struct store_read *read)
             begin_change(w, letter);
         }
     }
-    if (w->request.id_count > 0 && !w->is_again) {
-        w->skipped += w->id_count - w->change_count;
-    }
     count = w->change_count;
     if (count == 0) {
         changes_done(w);
@@ -292,6 +292,10 @@ static int write_rest(struct walk *walk, struct buf *out)
 {
     struct change_walk *w = change_of(walk);
 
+    // The shard has moved: what is left of the group is the other broker's.
+    walk->left -= w->group_handled;
+    w->id_count = 0;
+    w->group_handled = 0;
     w->request.count_max = walk->left;
     w->request.mark = walk->mark;
     return w->is_redrive ? codec_write_dead_redrive(&w->request, out)
@@ -428,7 +432,8 @@ static void start_change(struct rpc_call *rpc, struct slice request, struct serv
         walk_fail(&w->walk, &fault);
         return;
     }
-    w->before = w->request.mark.count;
+    // A token may be made up by hand: no sum of it and what is handled is above INT64_MAX.
+    w->before = w->request.mark.count < INT64_MAX / 2 ? w->request.mark.count : INT64_MAX / 2;
     if (w->request.id_count > 0) {
         w->walk.mark = w->request.mark;
         seek_wanted(w);

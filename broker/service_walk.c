@@ -77,6 +77,17 @@ static void on_cancel(struct rpc_call *rpc, void *ctx)
     try_free(walk);
 }
 
+/* It cannot go on. Once something is done the fault, which says that nothing is, would be wrong:
+ * the answer says how far it has come, and who goes on from there meets the fault. */
+static void stop(struct walk *walk, const struct fault *fault)
+{
+    if (walk->steps > 0) {
+        finish(walk);
+    } else {
+        walk_fail(walk, fault);
+    }
+}
+
 /* ---- nobody serves the shard ---- */
 
 static void on_look(struct loop_timer *timer, void *ctx)
@@ -100,11 +111,9 @@ static void wait_for_owner(struct walk *walk)
     if (now_us < walk->give_up_us) {
         walk->service->owner_waits++;
         loop_timer_start_in(&walk->look, SERVICE_LOOK_MS);
-    } else if (walk->steps > 0) {
-        finish(walk); // What there is, and the token says where to go on.
     } else {
         service_owner_fault(&fault, walk->mark.shard, false);
-        walk_fail(walk, &fault);
+        stop(walk, &fault);
     }
 }
 
@@ -122,7 +131,7 @@ static void on_core(struct call *call)
         wait_for_owner(walk);
     } else if (call->result != 0) {
         service_core_fault(call, walk->verbs->what, &fault);
-        walk_fail(walk, &fault);
+        stop(walk, &fault);
     } else {
         walk->steps++;
         walk->give_up_us = 0;
@@ -175,6 +184,7 @@ static bool is_behind(struct page_mark mark, struct page_mark before)
 static void take_page(struct walk *walk, struct slice payload)
 {
     struct page_mark before = walk->mark;
+    uint32_t left = walk->left;
     const char *token = "";
     struct arena arena;
     struct fault fault;
@@ -197,6 +207,7 @@ static void take_page(struct walk *walk, struct slice payload)
     }
     if (!is_behind(walk->mark, before)) {
         walk->mark = before;
+        walk->steps += walk->left < left; // Some of what is there was done, and must be told.
         wait_for_owner(walk);
         return;
     }
@@ -222,7 +233,7 @@ static void on_forwarded(struct rpc_request *request, const struct rpc_reply *re
             take_page(walk, reply->payload);
         } else {
             fault_decode(&fault, reply->status, reply->message, reply->details);
-            walk_fail(walk, &fault);
+            (reply->status == RPC_RESOURCE_EXHAUSTED ? stop : walk_fail)(walk, &fault);
         }
         break;
     case FORWARD_AGAIN:

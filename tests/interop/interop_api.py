@@ -303,6 +303,17 @@ def a_redrive_at_a_rate_spreads_the_due_times(world):
     assert time.monotonic() - start < LIMIT_S
 
 
+def a_token_made_up_by_hand_moves_no_task_into_the_past(world):
+    world.queue("tokens", f"receiver://{world.target.address}")
+    ids = kill_some(world, "tokens", 2, "oh %d")
+    answers = pages(world.queue_stub().RedriveDead, queue_pb2.RedriveDeadRequest(
+        queue="tokens", rate_per_second=0.001, page_token="0.0.0.8000000000000000"))
+    assert sum(answer.redriven for answer in answers) == 2, answers
+    tasks = world.stub().List(task_pb2.ListTasksRequest(queue="tokens"), timeout=LIMIT_S).tasks
+    assert sorted(task.id for task in tasks) == sorted(ids), tasks
+    assert all(task.due_time.ToMilliseconds() > now_ms() for task in tasks), tasks
+
+
 def a_purge_forgets_what_it_is_told_to(world):
     answer = world.queue_stub().PurgeDead(queue_pb2.PurgeDeadRequest(
         queue="dying", error_contains="no such error"), timeout=LIMIT_S)
@@ -438,7 +449,8 @@ CASES = [
     tags_and_expiry_go_to_the_receiver, a_result_is_kept_as_long_as_the_queue_says,
     without_memory_a_result_is_gone, a_task_whose_time_is_over_is_not_run,
     dead_letters_are_listed_and_counted_by_error, a_redrive_runs_dead_letters_again_under_their_ids,
-    a_redrive_at_a_rate_spreads_the_due_times, a_purge_forgets_what_it_is_told_to,
+    a_redrive_at_a_rate_spreads_the_due_times, a_token_made_up_by_hand_moves_no_task_into_the_past,
+    a_purge_forgets_what_it_is_told_to,
     a_key_that_is_held_by_another_is_not_taken_by_a_redrive,
     a_paused_queue_waits_until_it_is_resumed, a_pause_ends_by_itself,
     a_draining_queue_takes_nothing_and_can_be_deleted_when_it_is_empty, figures_count_what_is_there,
