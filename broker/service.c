@@ -265,6 +265,12 @@ void service_core_fault(const struct call *call, const char *what, struct fault 
                   "%s: no task with this id or key was ever made here, or its key is forgotten",
                   what);
         break;
+    case ERR_CONFLICT:
+        fault_set(fault, RPC_FAILED_PRECONDITION, REASON_QUEUE_DRAINING, "queue",
+                  "%s: its queue is draining and takes no more tasks: resume it by "
+                  "foliot.v1.QueueService/Resume, or use another queue",
+                  what);
+        break;
     case ERR_GONE:
         fault_set(fault, RPC_NOT_FOUND, REASON_TASK_GONE, NULL, "%s: the task is no longer pending",
                   what);

@@ -70,6 +70,7 @@ struct call {
     /* results */
     int result;                 /* 0; ERR_FENCED: not ours, find the owner; ERR_UNAVAILABLE;
                                    ERR_FULL: overload, see retry_after_ms; ERR_OUTCOME_UNKNOWN;
+                                   ERR_CONFLICT (CREATE: its queue is draining);
                                    ERR_EXISTS (CREATE with KEY_REJECT, REDRIVE; `found` is who);
                                    ERR_NOT_FOUND, ERR_GONE (GET, UPDATE); ERR_NOT_FOUND (REDRIVE,
                                    PURGE: no such dead letter) */

@@ -121,9 +121,15 @@ static void set_expiry(const struct broker *broker, struct call *call)
 void call_create(struct shard *shard, struct call *call)
 {
     struct broker *broker = shard->broker;
-    int64_t seq = next_seq(shard);
-    int err = seq == 0 ? ERR_UNAVAILABLE : call_due(shard, call, &call->task.due_ms);
+    const struct queue *queue = broker_queue_find(broker, call->task.queue);
+    int64_t seq = 0;
+    int err = ERR_CONFLICT;
 
+    // Here as well as at the edge: a call may have waited while its queue began to drain.
+    if (queue == NULL || !queue->is_draining) {
+        seq = next_seq(shard);
+        err = seq == 0 ? ERR_UNAVAILABLE : call_due(shard, call, &call->task.due_ms);
+    }
     if (err != 0) {
         call_answer(broker, call, err);
         return;

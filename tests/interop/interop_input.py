@@ -202,7 +202,12 @@ def keys_are_kept_rejected_or_replaced(world):
 
 @case
 def topology_names_every_owner(world):
-    topology = world.topology.GetTopology(cluster_pb2.GetTopologyRequest(), timeout=20)
+    def read():
+        answer = world.topology.GetTopology(cluster_pb2.GetTopologyRequest(), timeout=20)
+        return answer if all(shard.owner for shard in answer.shards) else None
+
+    # Brokers publish what they own a moment after they do.
+    topology = harness.until("every shard to have its owner", read, 20)
     assert sorted(broker.name for broker in topology.brokers) == ["a", "b"]
     assert len(topology.shards) == topology.shard_count == world.cluster.shards
     assert {shard.owner for shard in topology.shards} == {"a", "b"}

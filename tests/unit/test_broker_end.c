@@ -212,6 +212,21 @@ Test(broker_end, a_queue_that_is_deleted_is_not_found_and_starts_nothing)
     cr_assert_eq(rig.seen_count, 0);
 }
 
+Test(broker_end, a_draining_queue_takes_no_task_and_runs_those_that_it_has)
+{
+    struct queue queue = some_queue();
+    struct call call = rig_create(&rig, SLOT, rig_time(&rig));
+
+    (void)create(rig_time(&rig) + 50, 0);
+    queue.is_draining = true;
+    set_queue(&queue);
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, ERR_CONFLICT);
+    cr_assert(!call.created);
+    rig_pass(&rig, 100);
+    cr_assert_eq(rig.seen_count, 1);
+}
+
 Test(broker_end, a_pause_without_end_ends_when_the_queue_is_resumed)
 {
     struct queue queue = some_queue();
