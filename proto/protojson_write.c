@@ -166,6 +166,10 @@ static void put_double(struct buf *out, double number, bool is_single)
         put_quoted(out, slice_of(isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity"));
         return;
     }
+    if (fpclassify(number) == FP_ZERO) { // "-0" would be read as a whole number, without its sign.
+        (void)buf_append_text(out, signbit(number) != 0 ? "-0.0" : "0");
+        return;
+    }
     for (int digits = is_single ? 6 : 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof(text), "%.*g", digits, number);
         if (is_exact(number, strtod(text, NULL), is_single)) {

@@ -108,6 +108,7 @@ Test(protojson, writes_the_form_of_proto3)
         "{\"inner\":{\"name\":\"x\",\"span\":\"0s\",\"numbers\":[1,2]}}",
         "{\"someTime\":\"2026-01-02T03:04:05.678Z\"}",
         "{\"someTime\":\"0001-01-01T00:00:00Z\",\"someSpan\":\"-315576000000.999999999s\"}",
+        "{\"doubleValue\":-0.0}",
         "{\"someSpan\":\"-0.500s\"}",
         "{\"int64List\":[\"0\",\"1\"],\"doubleList\":[0,1e+300],\"texts\":[\"\",\"a\"]}",
         "{\"dataList\":[\"\",\"YQ==\"],\"colours\":[\"COLOUR_UNSPECIFIED\",\"COLOUR_BLUE\"]}",
