@@ -14,6 +14,7 @@
 #include "lib/io/clock.h"
 #include "lib/io/loop.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ struct store_sqlite {
     struct sqlite_db databases[DATABASE_COUNT_MAX];
     struct sqlite_worker *workers[DATABASE_COUNT_MAX];
     uint32_t database_count;
-    uint32_t client_count;
+    atomic_uint client_count; /* clients may be of several threads */
     int64_t epoch_max;
     uint8_t *database_of; /* NULL: all in the first */
 };
@@ -230,7 +231,7 @@ static void on_ending(void *ctx)
         sqlite_worker_settle(client->shared->workers[i]);
     }
     mailbox_close(client->mailbox);
-    client->shared->client_count--;
+    (void)atomic_fetch_sub(&client->shared->client_count, 1);
     if (client->close_cb != NULL) {
         client->close_cb(client->close_ctx);
     }
@@ -394,7 +395,7 @@ int store_sqlite_client(struct store_sqlite *shared,
     loop_task_init(&client->ending, on_ending, client);
     loop_timer_init(&client->timer, options->loop, on_timer, client);
     loop_timer_start(&client->timer, 0); // The first look, at clock and health.
-    shared->client_count++;
+    (void)atomic_fetch_add(&shared->client_count, 1);
     *out = &client->store;
     return 0;
 }
@@ -505,7 +506,7 @@ void store_sqlite_close(struct store_sqlite *shared)
     if (shared == NULL) {
         return;
     }
-    REQUIRE(shared->client_count == 0);
+    REQUIRE(atomic_load(&shared->client_count) == 0);
     for (uint32_t i = 0; i < shared->database_count; i++) {
         sqlite_worker_close(shared->workers[i]);
         sqlite_db_close(&shared->databases[i]);
