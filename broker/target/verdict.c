@@ -12,29 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *status_name(enum rpc_status status)
-{
-    static const char *const NAMES[] = {"OK",
-                                        "CANCELLED",
-                                        "UNKNOWN",
-                                        "INVALID_ARGUMENT",
-                                        "DEADLINE_EXCEEDED",
-                                        "NOT_FOUND",
-                                        "ALREADY_EXISTS",
-                                        "PERMISSION_DENIED",
-                                        "RESOURCE_EXHAUSTED",
-                                        "FAILED_PRECONDITION",
-                                        "ABORTED",
-                                        "OUT_OF_RANGE",
-                                        "UNIMPLEMENTED",
-                                        "INTERNAL",
-                                        "UNAVAILABLE",
-                                        "DATA_LOSS",
-                                        "UNAUTHENTICATED"};
-
-    return (size_t)status < ARRAY_COUNT(NAMES) ? NAMES[status] : "UNKNOWN";
-}
-
 /* Does the status itself say that the peer's handler may still be running? */
 static bool may_be_running(enum rpc_status status)
 {
@@ -78,9 +55,9 @@ void verdict_of_reply(const struct rpc_reply *reply, const struct call_history *
         return;
     }
     fault_decode(&fault, reply->status, reply->message, reply->details);
-    (void)snprintf(text, text_size, "%s: %s", status_name(reply->status), fault.message);
+    (void)snprintf(text, text_size, "%s: %s", err_status_name(reply->status), fault.message);
     out->error_text = slice_of(text);
-    out->status = status_name(reply->status);
+    out->status = err_status_name(reply->status);
     out->is_told = reply->from_peer;
     if (!reply->was_sent && (history->was_withdrawn || history->was_waiting)) {
         out->verdict = TARGET_NOT_STARTED;

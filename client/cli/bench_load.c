@@ -98,7 +98,7 @@ static bool is_keyed(const struct load *load)
 static void complain(struct load *load, const struct fault *fault)
 {
     if (load->complaints < COMPLAINT_COUNT_MAX) {
-        cli_say("create: %s (%s): %s", cli_status_name(fault->status), fault->reason,
+        cli_say("create: %s (%s): %s", err_status_name(fault->status), fault->reason,
                 fault->message);
     }
     load->complaints++;

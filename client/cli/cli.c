@@ -47,31 +47,6 @@ int cli_exit_of(enum rpc_status status)
     return CLI_ERROR;
 }
 
-const char *cli_status_name(enum rpc_status status)
-{
-    static const char *const names[] = {
-        "OK",
-        "CANCELLED",
-        "UNKNOWN",
-        "INVALID_ARGUMENT",
-        "DEADLINE_EXCEEDED",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "PERMISSION_DENIED",
-        "RESOURCE_EXHAUSTED",
-        "FAILED_PRECONDITION",
-        "ABORTED",
-        "OUT_OF_RANGE",
-        "UNIMPLEMENTED",
-        "INTERNAL",
-        "UNAVAILABLE",
-        "DATA_LOSS",
-        "UNAUTHENTICATED",
-    };
-
-    return (unsigned)status < ARRAY_COUNT(names) ? names[status] : "UNKNOWN";
-}
-
 static PRINTF_LIKE(1, 0) void say(const char *format, va_list args)
 {
     char line[SAY_BYTES];

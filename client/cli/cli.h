@@ -26,9 +26,6 @@ enum cli_exit {
 /* Exit code for a gRPC status. */
 int cli_exit_of(enum rpc_status status);
 
-/* Name of a status as gRPC writes it: "NOT_FOUND". Static string. */
-const char *cli_status_name(enum rpc_status status);
-
 /* Write "foliot: …" and a line feed to standard error. */
 void cli_say(const char *format, ...) PRINTF_LIKE(1, 2);
 

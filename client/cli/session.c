@@ -211,7 +211,7 @@ int session_complain(const struct session *session, const char *what, const stru
         (void)snprintf(retry, sizeof(retry), "; try again in %lld ms",
                        (long long)fault->retry_after_ms);
     }
-    cli_say("%s: %s%s%s%s: %s%s", what, cli_status_name(fault->status),
+    cli_say("%s: %s%s%s%s: %s%s", what, err_status_name(fault->status),
             fault->reason[0] == '\0' ? "" : " (", fault->reason,
             fault->reason[0] == '\0' ? "" : ")", fault->message, retry);
     if (next != NULL) {
