@@ -230,10 +230,8 @@ static void put(struct queue_call *q, uint32_t expected_version)
     queue_call_fail(q, &fault);
 }
 
-/* Without a version the present one is replaced, whatever it is. */
-static void on_present(struct queue_wait *wait, int err)
+const struct queue *queue_call_present(struct queue_call *q, int err)
 {
-    struct queue_call *q = CONTAINER_OF(wait, struct queue_call, wait);
     const struct queue *present =
         broker_queue_by_name(q->service->options.broker, q->name.tenant, q->name.name);
     struct fault fault;
@@ -243,12 +241,34 @@ static void on_present(struct queue_wait *wait, int err)
         fault_set_err(&fault, err, "cannot read the queues from the home database");
         fault.retry_after_ms = SERVICE_RETRY_MS;
         queue_call_fail(q, &fault);
-    } else if (present == NULL) {
+        return NULL;
+    }
+    if (present == NULL || q->rpc == NULL) {
         service_queue_fault(&fault, &q->name);
         queue_call_fail(q, &fault);
-    } else if (q->rpc == NULL) {
-        free_call(q);
-    } else if (q->apply(q, present, &fault) != 0) {
+        return NULL;
+    }
+    return present;
+}
+
+void queue_call_read_home(struct queue_call *q, queue_wait_cb cb)
+{
+    q->is_out = true;
+    q->wait.cb = cb;
+    queue_sync_refresh(q->service->options.queues, &q->wait);
+}
+
+/* Without a version the present one is replaced, whatever it is. */
+static void on_present(struct queue_wait *wait, int err)
+{
+    struct queue_call *q = CONTAINER_OF(wait, struct queue_call, wait);
+    const struct queue *present = queue_call_present(q, err);
+    struct fault fault;
+
+    if (present == NULL) {
+        return;
+    }
+    if (q->apply(q, present, &fault) != 0) {
         queue_call_fail(q, &fault);
     } else {
         put(q, q->version != 0 ? q->version : present->version);
@@ -258,9 +278,7 @@ static void on_present(struct queue_wait *wait, int err)
 void queue_call_change(struct queue_call *q, queue_apply_fn apply)
 {
     q->apply = apply;
-    q->is_out = true;
-    q->wait.cb = on_present;
-    queue_sync_refresh(q->service->options.queues, &q->wait);
+    queue_call_read_home(q, on_present);
 }
 
 /* ---- the start ---- */

@@ -60,6 +60,14 @@ MUST_USE struct queue_call *queue_call_new(struct service *service, struct rpc_c
 void queue_call_fail(struct queue_call *q, const struct fault *fault);
 void queue_call_reply(struct queue_call *q, int err);
 
+/* Read home anew; cb runs when the core has its queues. */
+void queue_call_read_home(struct queue_call *q, queue_wait_cb cb);
+
+/* In that callback: the queue `name` as home has it now. NULL: the call has been answered, or is
+ * free.
+ */
+const struct queue *queue_call_present(struct queue_call *q, int err);
+
 /* Read home, then change the queue `name` by `apply`, and answer by `answer`. */
 void queue_call_change(struct queue_call *q, queue_apply_fn apply);
 

@@ -109,28 +109,6 @@ void service_queue_drain(struct rpc_call *rpc, struct slice request, void *ctx)
 
 /* ---- GetStats and Delete: both read home first ---- */
 
-/* The queue as home has it now, or NULL after the call has been answered or is free. */
-static const struct queue *present_of(struct queue_call *q, int err)
-{
-    const struct queue *present =
-        broker_queue_by_name(q->service->options.broker, q->name.tenant, q->name.name);
-    struct fault fault;
-
-    q->is_out = false;
-    if (err != 0) {
-        fault_set_err(&fault, err, "cannot read the queues from the home database");
-        fault.retry_after_ms = SERVICE_RETRY_MS;
-        queue_call_fail(q, &fault);
-        return NULL;
-    }
-    if (present == NULL || q->rpc == NULL) {
-        service_queue_fault(&fault, &q->name);
-        queue_call_fail(q, &fault);
-        return NULL;
-    }
-    return present;
-}
-
 static void count(struct queue_call *q, count_cb cb)
 {
     boot_us end_us = time_add(loop_now_us(q->service->options.loop), COUNT_MS * US_PER_MS);
@@ -138,13 +116,6 @@ static void count(struct queue_call *q, count_cb cb)
     q->is_out = true;
     service_count(q->service, &q->put.queue, service_is_forwarded(q->rpc),
                   time_min(end_us, rpc_call_deadline_us(q->rpc)), cb, q);
-}
-
-static void read_home(struct queue_call *q, queue_wait_cb cb)
-{
-    q->is_out = true;
-    q->wait.cb = cb;
-    queue_sync_refresh(q->service->options.queues, &q->wait);
 }
 
 static void on_stats(void *ctx, int err, const struct queue_stats *stats)
@@ -164,7 +135,7 @@ static void on_stats(void *ctx, int err, const struct queue_stats *stats)
 static void on_home_for_stats(struct queue_wait *wait, int err)
 {
     struct queue_call *q = CONTAINER_OF(wait, struct queue_call, wait);
-    const struct queue *present = present_of(q, err);
+    const struct queue *present = queue_call_present(q, err);
 
     if (present != NULL) {
         q->put.queue = *present;
@@ -184,7 +155,7 @@ void service_queue_stats(struct rpc_call *rpc, struct slice request, void *ctx)
         queue_call_fail(q, &fault);
         return;
     }
-    read_home(q, on_home_for_stats);
+    queue_call_read_home(q, on_home_for_stats);
 }
 
 /* ---- Delete ---- */
@@ -319,7 +290,7 @@ static int check_drained(const struct queue_call *q, const struct queue *present
 static void on_home_for_delete(struct queue_wait *wait, int err)
 {
     struct queue_call *q = CONTAINER_OF(wait, struct queue_call, wait);
-    const struct queue *present = present_of(q, err);
+    const struct queue *present = queue_call_present(q, err);
     struct fault fault;
 
     if (present == NULL) {
@@ -351,5 +322,5 @@ void service_queue_delete(struct rpc_call *rpc, struct slice request, void *ctx)
     q->name = wanted.queue;
     q->version = wanted.version;
     q->answer = write_deleted;
-    read_home(q, on_home_for_delete);
+    queue_call_read_home(q, on_home_for_delete);
 }
