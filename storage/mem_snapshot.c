@@ -81,7 +81,6 @@ static void take_slice(struct mem_snapshot *snapshot, struct mem_shard *shard,
     struct mem_index_node *node =
         mem_index_after(&shard->by_due, read->after_bucket, read->after_seq);
 
-    snapshot->rows = mem_need(read->limit, sizeof(*snapshot->rows));
     for (; node != NULL && node->major <= read->to_bucket; node = node->next[0]) {
         const struct task *row = &CONTAINER_OF(node, struct mem_row, by_due)->task;
         struct task *task;
@@ -93,6 +92,7 @@ static void take_slice(struct mem_snapshot *snapshot, struct mem_shard *shard,
             snapshot->has_more = true;
             break;
         }
+        snapshot->rows = mem_grow(snapshot->rows, snapshot->row_count, sizeof(*task));
         task = &snapshot->rows[snapshot->row_count++];
         *task = *row;
         shorten(task);
@@ -135,11 +135,11 @@ static void take_dead(struct mem_snapshot *snapshot, struct mem_shard *shard,
 {
     struct mem_index_node *node = mem_index_after(&shard->dead, read->after_seq, 0);
 
-    snapshot->ended = mem_need(read->limit, sizeof(*snapshot->ended));
     for (; node != NULL && snapshot->ended_count < read->limit; node = node->next[0]) {
         const struct ended_task *letter = &CONTAINER_OF(node, struct mem_ended, node)->ended;
 
         if (letter->task.queue == read->queue) {
+            snapshot->ended = mem_grow(snapshot->ended, snapshot->ended_count, sizeof(*letter));
             snapshot->ended[snapshot->ended_count] = *letter;
             shorten(&snapshot->ended[snapshot->ended_count++].task);
         }

@@ -41,7 +41,7 @@ void mem_free_slice(struct slice slice)
     mem_free(bytes.ours);
 }
 
-static void *grow(void *array, size_t count, size_t size)
+void *mem_grow(void *array, size_t count, size_t size)
 {
     // Powers of two only, so that appending n elements copies O(n).
     if ((count & (count - 1)) == 0) {
@@ -608,7 +608,7 @@ void mem_queue_put(struct mem_tables *tables, struct store_queue_put *put)
         put->result = ERR_FULL;
         return;
     }
-    tables->queues = grow(tables->queues, tables->queue_count, sizeof(*tables->queues));
+    tables->queues = mem_grow(tables->queues, tables->queue_count, sizeof(*tables->queues));
     put->queue.id = ++tables->queue_last;
     put->queue.version = 1;
     tables->queues[tables->queue_count++] = put->queue;

@@ -70,6 +70,9 @@ struct mem_tables {
 /* Reserve memory for a reference: stops the process when there is none. */
 void *mem_need(size_t count, size_t size);
 
+/* The same array with room for one element more than its `count`, each of `size` bytes. */
+void *mem_grow(void *array, size_t count, size_t size);
+
 /* A copy of bytes of our own; freed by mem_free_slice. */
 struct slice mem_copy_slice(struct slice slice);
 void mem_free_slice(struct slice slice);

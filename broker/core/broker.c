@@ -88,8 +88,9 @@ int broker_new(const struct broker_env *env, const struct broker_options *option
     broker->queues = mem_new(QUEUE_COUNT_MAX, sizeof(*broker->queues));
     broker->shards = mem_new(options->cluster.shard_count, sizeof(*broker->shards));
     broker->members = mem_new(MEMBER_COUNT_MAX, sizeof(*broker->members));
+    broker->owners = mem_new(options->cluster.shard_count, sizeof(*broker->owners));
     if (init_databases(broker) != 0 || recent_init(broker) != 0 || broker->queues == NULL ||
-        broker->shards == NULL || broker->members == NULL) {
+        broker->shards == NULL || broker->members == NULL || broker->owners == NULL) {
         broker_free(broker);
         return ERR_NO_MEMORY;
     }
@@ -131,6 +132,7 @@ void broker_free(struct broker *broker)
     mem_free(broker->shards);
     mem_free(broker->databases);
     mem_free(broker->members);
+    mem_free(broker->owners);
     mem_free(broker);
 }
 

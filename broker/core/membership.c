@@ -70,32 +70,47 @@ static uint32_t place_of(const struct broker *broker, size_t index)
     return before;
 }
 
-/*
- * Placement for the present members: the owner of each shard by its place in list_members. NULL
- * when it cannot be had.
- */
-static uint32_t *place(const struct broker *broker)
+/* Placement for the present members, into `owners`. False when it cannot be had. */
+static bool place(struct broker *broker)
 {
     uint32_t shard_count = broker->options.cluster.shard_count;
-    struct assign_member *members = mem_new(broker->member_count, sizeof(*members));
-    struct assign_shard *shards = mem_new(shard_count, sizeof(*shards));
-    uint32_t *owners = mem_new(shard_count, sizeof(*owners));
-    size_t member_count = 0;
+    struct assign_member *members;
+    struct assign_shard *shards;
 
-    if (members != NULL && shards != NULL && owners != NULL) {
-        member_count = list_members(broker, members);
+    if (broker->is_placed) {
+        return true; // Most lists bring news of shards only, and come often.
+    }
+    members = mem_new(broker->member_count, sizeof(*members));
+    shards = mem_new(shard_count, sizeof(*shards));
+    if (members != NULL && shards != NULL) {
+        size_t member_count = list_members(broker, members);
+
         for (uint32_t i = 0; i < shard_count; i++) {
             shards[i] = (struct assign_shard){i, broker->shards[i].database};
         }
-    }
-    if (members == NULL || shards == NULL || owners == NULL ||
-        assign(members, member_count, shards, shard_count, owners) != 0) {
-        mem_free(owners);
-        owners = NULL;
+        broker->is_placed = assign(members, member_count, shards, shard_count, broker->owners) == 0;
     }
     mem_free(members);
     mem_free(shards);
-    return owners;
+    return broker->is_placed;
+}
+
+/* Whether a list says what placement goes by as the present one does. */
+static bool is_placed_alike(const struct broker *broker, const struct member *members, size_t count)
+{
+    if (count != broker->member_count) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct member *old = &broker->members[i];
+
+        if (members[i].cannot != old->cannot || members[i].started_ms != old->started_ms ||
+            strcmp(members[i].instance, old->instance) != 0 ||
+            strcmp(members[i].name, old->name) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Our place in the list, or the count of members if we are not in it. */
@@ -119,27 +134,24 @@ static void apply_placement(struct broker *broker, bool only_gain)
 {
     size_t self = find_self(broker);
     uint32_t self_place;
-    uint32_t *owners;
 
     if (self == broker->member_count || broker->is_draining) {
         return;
     }
     self_place = place_of(broker, self);
-    owners = place(broker);
-    if (owners == NULL) { // Short of memory: nothing moves until the next look, which is soon.
+    if (!place(broker)) { // Short of memory: nothing moves until the next look, which is soon.
         broker->placement_at = time_min(broker->placement_at, broker->now.boot + MEMBERS_QUIET_US);
         return;
     }
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         struct shard *shard = &broker->shards[i];
-        bool is_ours = owners[i] == self_place;
+        bool is_ours = broker->owners[i] == self_place;
 
         if (is_ours != shard->is_desired && (is_ours || !only_gain)) {
             shard->is_desired = is_ours;
             shard_touch(shard);
         }
     }
-    mem_free(owners);
 }
 
 void broker_on_members(struct broker *broker, const struct now *now, const struct member *members,
@@ -147,6 +159,7 @@ void broker_on_members(struct broker *broker, const struct now *now, const struc
 {
     REQUIRE(count <= MEMBER_COUNT_MAX);
     broker_set_now(broker, now);
+    broker->is_placed = broker->is_placed && is_placed_alike(broker, members, count);
     if (count > 0) {
         memcpy(broker->members, members, count * sizeof(*members));
     }

@@ -349,6 +349,8 @@ struct broker {
     /* membership.c */
     struct member *members; /* room for MEMBER_COUNT_MAX: a list is never lost for want of memory */
     size_t member_count;
+    uint32_t *owners;        /* placement: of each shard, its place among the members that count */
+    bool is_placed;          /* owners is of the present members */
     struct member self;      /* what we would publish now */
     struct member published; /* what is being, or has been, published */
     struct coord_request publish;

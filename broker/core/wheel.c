@@ -135,29 +135,31 @@ static uint64_t turn(uint64_t words, size_t from, size_t count)
     return count == 64 ? behind | before : (behind | before) & ((UINT64_C(1) << count) - 1);
 }
 
+/* Most levels, most of the time: an idle broker asks at every wake. */
+static bool is_level_empty(const struct wheel *wheel, unsigned level)
+{
+    return wheel->used_words[level] == 0;
+}
+
 /*
- * The first used slot of a level; all of them lie behind split[level]. The word of the first slot
- * is looked at once: bits in it before that slot are never set, as the slots in use end where a
- * parent slot ends.
+ * The first used slot of a level that has one; all of them lie behind split[level]. The word of the
+ * first slot is looked at once: bits in it before that slot are never set, as the slots in use end
+ * where a parent slot ends.
  */
-static bool first_used(const struct wheel *wheel, unsigned level, struct place *place)
+static struct place first_used(const struct wheel *wheel, unsigned level)
 {
     uint64_t from = wheel->split[level] + 1;
-    size_t word_count = count_of(level) / 64;
+    size_t word_mask = count_of(level) / 64 - 1; // Counts are powers of two.
     size_t base = WHEEL_LEVEL[level].first_slot / 64;
-    size_t word = ring_of(level, from) / 64;
-    uint64_t words = turn(wheel->used_words[level], word, word_count);
+    size_t word;
     size_t bit;
 
-    if (words == 0) {
-        return false;
-    }
-    word = (word + (size_t)__builtin_ctzll(words)) % word_count;
+    word = ring_of(level, from) / 64;
+    word += (size_t)__builtin_ctzll(turn(wheel->used_words[level], word, word_mask + 1));
+    word &= word_mask;
     bit = word * 64 + (size_t)__builtin_ctzll(wheel->used[base + word]);
-    place->level = level;
-    place->slot = from + ((bit - (size_t)from) & (count_of(level) - 1));
-    place->start = place->slot << WHEEL_LEVEL[level].shift;
-    return true;
+    from += (bit - (size_t)from) & (count_of(level) - 1);
+    return (struct place){level, from, from << WHEEL_LEVEL[level].shift};
 }
 
 /*
@@ -172,7 +174,11 @@ static bool next_used(const struct wheel *wheel, struct place *next)
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         struct place place;
 
-        if (first_used(wheel, level, &place) && place.start <= next->start) {
+        if (is_level_empty(wheel, level)) {
+            continue;
+        }
+        place = first_used(wheel, level);
+        if (place.start <= next->start) {
             *next = place;
             has_next = true;
         }
@@ -416,9 +422,10 @@ wall_ms wheel_next_wake(const struct wheel *wheel)
         struct place place;
         uint64_t start;
 
-        if (!first_used(wheel, level, &place)) {
+        if (is_level_empty(wheel, level)) {
             continue;
         }
+        place = first_used(wheel, level);
         // A slot above the finest level is split while its predecessor runs.
         start = level == 0 ? place.start : (place.slot - 1) << WHEEL_LEVEL[level].shift;
         wake = start < wake ? start : wake;

@@ -54,25 +54,65 @@ static bool is_current(const struct clock_estimate *estimate, const struct clock
            bucket->number == estimate->newest;
 }
 
-/* What the samples prove, without the held clock and a pending step. */
-static struct clock_range proven_at(const struct clock_estimate *estimate, boot_us now)
+/* Until when a bucket counts, if nothing newer comes. */
+static boot_us current_until(const struct clock_estimate *estimate,
+                             const struct clock_bucket *bucket)
 {
+    if (bucket->number == estimate->newest) {
+        return BOOT_NEVER;
+    }
+    return time_add(time_max(bucket->lower.received, bucket->upper.received), CLOCK_WINDOW_US + 1);
+}
+
+/* Find the best samples as of an instant. shape: there are samples. */
+static struct clock_best find_best(const struct clock_estimate *estimate, boot_us now)
+{
+    struct clock_best best = {.from = now, .until = BOOT_NEVER};
     struct clock_range range = UNKNOWN;
 
     for (unsigned i = 0; i < CLOCK_BUCKET_COUNT; i++) {
         const struct clock_bucket *bucket = &estimate->buckets[i];
+        int64_t lower_us;
+        int64_t upper_us;
 
-        if (is_current(estimate, bucket, now)) {
-            range.lower_us = time_max(range.lower_us, lower_at(&bucket->lower, now));
-            range.upper_us = time_min(range.upper_us, upper_at(&bucket->upper, now));
+        if (!is_current(estimate, bucket, now)) {
+            continue;
         }
+        lower_us = lower_at(&bucket->lower, now);
+        upper_us = upper_at(&bucket->upper, now);
+        if (lower_us >= range.lower_us) {
+            range.lower_us = lower_us;
+            best.lower = bucket->lower;
+        }
+        if (upper_us <= range.upper_us) {
+            range.upper_us = upper_us;
+            best.upper = bucket->upper;
+        }
+        best.until = time_min(best.until, current_until(estimate, bucket));
     }
-    return range;
+    return best;
+}
+
+/*
+ * What the samples prove, without the held clock and a pending step. All of them drift apart at one
+ * rate, so the best one stays the best (to a microsecond, by rounding) while the same ones count.
+ */
+static struct clock_range proven_at(const struct clock_estimate *estimate, boot_us now)
+{
+    const struct clock_best *best = &estimate->best;
+    struct clock_best found;
+
+    if (now < best->from || now >= best->until) {
+        found = find_best(estimate, now);
+        best = &found;
+    }
+    return (struct clock_range){lower_at(&best->lower, now), upper_at(&best->upper, now)};
 }
 
 static void forget(struct clock_estimate *estimate)
 {
     memset(estimate->buckets, 0, sizeof(estimate->buckets));
+    estimate->best.until = INT64_MIN;
     estimate->step_count = 0;
 }
 
@@ -82,6 +122,7 @@ static void keep(struct clock_estimate *estimate, const struct clock_sample *sam
     struct clock_bucket *bucket = &estimate->buckets[(uint64_t)number % CLOCK_BUCKET_COUNT];
 
     estimate->newest = number;
+    estimate->best.until = INT64_MIN; // Not known any more.
     estimate->step_count = 0;
     if (!bucket->is_used || bucket->number != number) {
         *bucket = (struct clock_bucket){number, true, *sample, *sample};
@@ -175,6 +216,9 @@ struct clock_range clock_estimate_now(struct clock_estimate *estimate, boot_us n
 
     if (!estimate->has_samples) {
         return UNKNOWN;
+    }
+    if (now < estimate->best.from || now >= estimate->best.until) {
+        estimate->best = find_best(estimate, now);
     }
     range = proven_at(estimate, now);
     if (estimate->step_count > 0) {

@@ -50,12 +50,21 @@ struct clock_bucket {
     struct clock_sample upper; /* proves the lowest upper bound */
 };
 
+/* The samples that prove the most: the same ones until another comes or one of the buckets ages. */
+struct clock_best {
+    boot_us from;  /* they are known to be the best from here … */
+    boot_us until; /* … to just before this; from ≥ until: not known */
+    struct clock_sample lower;
+    struct clock_sample upper;
+};
+
 /*
  * 1. The samples in buckets agree with each other: all of them are on one side of every step seen.
  * 2. held_us never goes back.
  */
 struct clock_estimate {
     struct clock_bucket buckets[CLOCK_BUCKET_COUNT];
+    struct clock_best best;
     int64_t newest;        /* number of the bucket that was filled last */
     boot_us last_received; /* of the last sample that was not ignored */
     bool has_samples;

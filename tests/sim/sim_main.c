@@ -10,6 +10,7 @@
 #include "tests/sim/sim_node.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 
 /* Every so many seeds one is run twice. */
 #define TWICE_EVERY 10
+
+/* Blocks from this size on come from the system, zeroed by it when they are touched. */
+#define MAP_BYTES (1 << 18)
 
 /* Options that may be set by hand. */
 #define SET_COUNT 16
@@ -406,6 +410,8 @@ static bool parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    // Brokers come and go: their large arrays are mapped each time, zero without being written.
+    (void)mallopt(M_MMAP_THRESHOLD, MAP_BYTES);
     if (!parse(argc, argv)) {
         (void)fprintf(stderr,
                       "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] [--digests] "

@@ -45,7 +45,7 @@ static int64_t true_time_of(const struct sim_node *node, boot_us boot)
 void sim_node_now(struct sim_node *node, struct now *now)
 {
     now->boot = sim_node_boot(node);
-    for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
+    for (uint32_t i = 0; i < node->sim->options.database_count; i++) {
         struct clock_range range = clock_estimate_now(&node->clocks[i], now->boot);
 
         now->database[i] = (struct clock_bounds){range.lower_us, range.upper_us};

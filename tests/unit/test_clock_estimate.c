@@ -157,6 +157,26 @@ Test(clock_estimate, error_grows_slowly_without_replies)
     run(&w, 5, 0, 3000);
 }
 
+/* What a fast reply proves is worth two seconds, with and without replies that come meanwhile. */
+Test(clock_estimate, a_reply_counts_for_two_seconds_and_no_longer)
+{
+    struct world w;
+    struct clock_sample slow;
+    boot_us fast;
+
+    world_init(&w, 14, 0, TRIP);
+    (void)exchange(&w);
+    fast = w.now;
+    w.now += SECOND;
+    slow = (struct clock_sample){w.now - 50000, w.now, truth(&w, w.now - 25000)};
+    cr_assert_eq(clock_estimate_add(&w.estimate, &slow), CLOCK_TAKEN);
+    w.now = fast + 2 * SECOND;
+    cr_assert(clock_estimate_error(&w.estimate, w.now) < 2 * TRIP + 500);
+    w.now = fast + 2 * SECOND + 1;
+    cr_assert(look(&w).upper_us - truth(&w, w.now) > 25000);
+    cr_assert(look(&w).upper_us - truth(&w, w.now) < 26000);
+}
+
 Test(clock_estimate, follows_a_small_step_forward_at_once)
 {
     struct world w;
