@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The models, one a file or a few; README.md says what each is for.
+ */
+#ifndef FOLIOT_TESTS_MODEL_MODELS_H
+#define FOLIOT_TESTS_MODEL_MODELS_H
+
+#include "tests/model/explore.h"
+
+/* Tasks of one order key, across retries, cancels, updates and hand-over. */
+extern const struct model model_order;
+
+#endif
