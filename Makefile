@@ -2,7 +2,7 @@
 SEEDS ?= 200
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster test interop examples unit asan tsan sim bench fuzz memcheck lint analyze fmt check
+.PHONY: all build release run demo-cluster test interop examples unit asan tsan sim sim-mutants bench fuzz memcheck lint analyze fmt check
 .PHONY: check-long newcomer clean
 
 all build:
@@ -48,6 +48,10 @@ tsan:
 
 sim:
 	tools/sim $(SEEDS)
+
+# Break the program on purpose, in each way that the lists know, and see the simulator catch it.
+sim-mutants:
+	tools/mutants
 
 bench: release
 	tools/bench

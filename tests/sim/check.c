@@ -123,7 +123,12 @@ static void remember_key(struct check *check, struct check_task *task, const str
 {
     span_ms memory_ms = sim_load_key_memory_ms(check->sim->load, task->queue);
 
-    task->key_until_ms = op->key_until_ms;
+    // 0: the next operation takes it over; for anybody else it is held as long as ever.
+    task->key_until_ms = time_max(op->key_until_ms, op->now_ms + memory_ms);
+    if (op->is_keyless && task->key != 0) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: its key is not looked for at its end",
+                 check_name(task).text);
+    }
     if (task->key != 0 && op->key_until_ms != 0 && op->key_until_ms < op->now_ms + memory_ms) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: its key is forgotten %lld ms too soon",
                  check_name(task).text, (long long)(op->now_ms + memory_ms - op->key_until_ms));
@@ -225,6 +230,23 @@ static uint64_t find_update(struct check *check, const struct check_task *task, 
     return count == 1 ? found : 0;
 }
 
+/* An attempt that went wrong counts once, as a failure or as an unknown outcome, also when another
+ * broker owns the task by then. */
+static void check_counts(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    uint32_t failures = op->task.failures - task->failures;
+    uint32_t unknowns = op->task.unknowns - task->unknowns;
+
+    if (failures + unknowns != 1 || failures > 1) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-2",
+                 "%s: failures went from %u to %u and unknown outcomes from %u to %u by attempt %u",
+                 check_name(task).text, task->failures, op->task.failures, task->unknowns,
+                 op->task.unknowns, op->attempt);
+    }
+    task->failures = op->task.failures;
+    task->unknowns = op->task.unknowns;
+}
+
 /* An update: who asked for it? */
 static void commit_update(struct check *check, struct check_task *task, const struct store_op *op)
 {
@@ -284,6 +306,7 @@ static void commit_change(struct check *check, struct check_task *task, const st
     }
     task->attempt = op->attempt;
     if (op->set_counts) {
+        check_counts(check, task, op);
         task->due_ms = op->task.due_ms;
         task->due_call = 0;
         task->is_due_nameless = false;
@@ -358,6 +381,8 @@ static void commit_redrive(struct check *check, struct check_task *task, const s
     task->revived = task->claimed;
     task->revived_at = check->sim->now;
     task->attempt = op->task.attempt;
+    task->failures = op->task.failures;
+    task->unknowns = op->task.unknowns;
     task->due_ms = op->task.due_ms;
     task->expire_ms = op->task.expire_ms;
     task->due_call = 0;
@@ -411,6 +436,7 @@ static void commit_dead(struct check *check, struct check_task *task, const stru
                  "%s: attempt %u made it a dead letter without a reason", check_name(task).text,
                  op->attempt);
     }
+    check_counts(check, task, op);
     remember_key(check, task, op);
     end_task(check, task, CHECK_DEAD);
 }
@@ -471,6 +497,17 @@ static void commit_bump(struct check *check, const struct store_bump *bump, int6
     *epoch = bump->epoch;
 }
 
+/* A store need not look at a row that the broker vouches for: an attempt would start for nothing.
+ */
+static void check_vouched(struct check *check, const struct store_op *op)
+{
+    if (op->kind == STORE_CLAIM && op->is_known && op->result == ERR_NOT_FOUND) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3",
+                 "attempt %u of task %llx of shard %u was claimed by memory alone, and it is none",
+                 op->attempt, (unsigned long long)op->task.id.seq, op->shard);
+    }
+}
+
 void check_on_commit(void *ctx, const struct store_mem_commit *commit)
 {
     struct check *check = ctx;
@@ -480,6 +517,9 @@ void check_on_commit(void *ctx, const struct store_mem_commit *commit)
     }
     if (commit->kind != STORE_MEM_WRITE) {
         return;
+    }
+    for (size_t i = 0; i < commit->batch->op_count; i++) {
+        check_vouched(check, &commit->batch->ops[i]);
     }
     // Inserts first, as the store does: a claim may stand behind its insert.
     for (int inserts = 1; inserts >= 0; inserts--) {

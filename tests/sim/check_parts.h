@@ -47,6 +47,8 @@ struct check_task {
     int64_t revived_at;        /* true time of its last redrive */
     uint32_t revived;          /* attempts up to this one were before its last redrive */
     uint32_t attempt;          /* the row's */
+    uint32_t failures;         /* the row's */
+    uint32_t unknowns;         /* the row's */
     uint32_t claimed;          /* highest attempt that was ever claimed */
     wall_ms claim_deadline_ms; /* of that */
     uint64_t due_call;         /* the update that due_ms is of; 0: none */

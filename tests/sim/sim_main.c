@@ -41,6 +41,8 @@ struct arguments {
     bool is_one;     /* --seed: in this process */
     bool is_digests; /* the digest of each seed is printed */
     bool is_trace;   /* every event is printed */
+    bool is_stopped; /* at the first seed that fails */
+    bool is_list;    /* the mutants are printed, and nothing is run */
     enum sim_mutant mutant;
 };
 
@@ -303,6 +305,9 @@ static int run_seeds(void)
     }
     for (uint64_t i = 0; is_fine && arguments.corpus == NULL && i < arguments.count; i++) {
         is_fine = add_seed(&total, arguments.first + i);
+        if (arguments.is_stopped && total.failed > 0) {
+            break;
+        }
     }
     if (!is_fine) {
         printf("cannot start a process or read the seeds\n");
@@ -361,6 +366,22 @@ static bool parse_number(const char *text, uint64_t *out)
     return errno == 0 && end != text && *end == '\0';
 }
 
+/* An argument that has no value. */
+static bool parse_switch(const char *text)
+{
+    bool *const places[] = {&arguments.is_trace, &arguments.is_digests, &arguments.is_stopped,
+                            &arguments.is_list};
+    const char *const names[] = {"--trace", "--digests", "--stop", "--mutants"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *places[i] = true;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse(int argc, char **argv)
 {
     arguments = (struct arguments){.first = 1, .count = 20};
@@ -368,12 +389,7 @@ static bool parse(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         uint64_t minutes = 0;
 
-        if (strcmp(argv[i], "--trace") == 0) {
-            arguments.is_trace = true;
-            continue;
-        }
-        if (strcmp(argv[i], "--digests") == 0) {
-            arguments.is_digests = true;
+        if (parse_switch(argv[i])) {
             continue;
         }
         i++;
@@ -408,6 +424,16 @@ static bool parse(int argc, char **argv)
     return true;
 }
 
+/* One a line: its name, and who has to catch it. */
+static int list_mutants(void)
+{
+    for (int i = SIM_MUTANT_NONE + 1; i < SIM_MUTANT_COUNT; i++) {
+        printf("%s %s\n", sim_mutant_name((enum sim_mutant)i),
+               sim_mutant_checkers((enum sim_mutant)i));
+    }
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     // Brokers come and go: their large arrays are mapped each time, zero without being written.
@@ -415,8 +441,12 @@ int main(int argc, char **argv)
     if (!parse(argc, argv)) {
         (void)fprintf(stderr,
                       "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] [--digests] "
-                      "[--minutes M] [--mutant NAME] [--corpus FILE] [--set OPTION=VALUE]...\n");
+                      "[--minutes M] [--mutant NAME] [--corpus FILE] [--set OPTION=VALUE]... "
+                      "[--stop] [--mutants]\n");
         return EXIT_FAILURE;
+    }
+    if (arguments.is_list) {
+        return list_mutants();
     }
     return arguments.is_one ? run_one() : run_seeds();
 }

@@ -13,25 +13,36 @@
 
 #define MINUTE_US (60 * US_PER_S)
 
-static const char *const MUTANTS[SIM_MUTANT_COUNT] = {
-    [SIM_MUTANT_NONE] = "none",
-    [SIM_MUTANT_FENCE] = "fence",
-    [SIM_MUTANT_CLOCK] = "clock",
-    [SIM_MUTANT_START_BY] = "start-by",
-    [SIM_MUTANT_GENERATION] = "generation",
-    [SIM_MUTANT_UNKNOWN] = "unknown",
-    [SIM_MUTANT_LOST_WRITE] = "lost-write",
-    [SIM_MUTANT_SEND_TWICE] = "send-twice",
-    [SIM_MUTANT_OUTCOME] = "outcome",
-    [SIM_MUTANT_CLAIMS] = "claims",
-    [SIM_MUTANT_SLICE] = "slice",
-    [SIM_MUTANT_MEMBERS] = "members",
+/* Name, and the promises as which it may be caught: the one that it breaks, or where that comes out
+ * in several ways, those. */
+static const struct {
+    const char *name;
+    const char *checkers;
+} MUTANTS[SIM_MUTANT_COUNT] = {
+    [SIM_MUTANT_NONE] = {"none", ""},
+    [SIM_MUTANT_FENCE] = {"fence", "K-5"},
+    [SIM_MUTANT_CLOCK] = {"clock", "K-4"},
+    [SIM_MUTANT_START_BY] = {"start-by", "K-6"},
+    [SIM_MUTANT_GENERATION] = {"generation", "K-7"},
+    [SIM_MUTANT_UNKNOWN] = {"unknown", "K-1 K-2 K-3 K-6 K-8"},
+    [SIM_MUTANT_LOST_WRITE] = {"lost-write", "K-1 K-2 K-6 K-7"},
+    [SIM_MUTANT_SEND_TWICE] = {"send-twice", "K-2"},
+    [SIM_MUTANT_OUTCOME] = {"outcome", "K-1"},
+    [SIM_MUTANT_CLAIMS] = {"claims", "K-2 K-6"},
+    [SIM_MUTANT_SLICE] = {"slice", "K-7"},
+    [SIM_MUTANT_MEMBERS] = {"members", "K-7"},
 };
 
 const char *sim_mutant_name(enum sim_mutant mutant)
 {
     REQUIRE(mutant < SIM_MUTANT_COUNT);
-    return MUTANTS[mutant];
+    return MUTANTS[mutant].name;
+}
+
+const char *sim_mutant_checkers(enum sim_mutant mutant)
+{
+    REQUIRE(mutant < SIM_MUTANT_COUNT);
+    return MUTANTS[mutant].checkers;
 }
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a narrow option is its lowest bytes");

@@ -121,7 +121,8 @@ void sim_options_print(const struct sim_options *options, struct buf *out);
 /* Change one option by the name that is printed. False: there is none of that name. */
 bool sim_options_set(struct sim_options *options, const char *name, size_t name_len, int64_t value);
 
-/* Name of a mutant. */
+/* Name of a mutant, and the checkers, by the promises they hold, one of which has to catch it. */
 const char *sim_mutant_name(enum sim_mutant mutant);
+const char *sim_mutant_checkers(enum sim_mutant mutant);
 
 #endif

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in which tools/mutants breaks the source: name -> (checkers, edits).
+
+The checkers are the promises, or "assert" for an assertion of the program itself, as one of which the
+simulator has to report it; where one fault comes out in several ways, several. An edit is (file,
+old, new) below the folder of the source; `old` must be there exactly once.
+"""
+
+CORE = "broker/core/"
+
+
+def core(file, old, new):
+    return (CORE + file, old, new)
+
+
+MUTANTS = {
+    # --- claims and their ends ---
+    "claim-after-call": ("K-6", [
+        core("claim.c", "    entry_move(entry, ENTRY_CLAIMING);\n    claim_note(shard, flight);\n",
+             "    entry_move(entry, ENTRY_CLAIMING);\n    claim_note(shard, flight);\n"
+             "    if (entry->due_ms <= lower_ms(broker, shard->database)) {\n"
+             "        flight->is_started = broker->env.outbound->start(broker->env.outbound, "
+             "&flight->attempt) == 0;\n    }\n"),
+        core("claim.c", "        if (shard->state == SHARD_DRAINING) {\n            claim_withdraw",
+             "        if (flight->is_started) {\n            entry_move(entry, ENTRY_RUNNING);\n"
+             "            if (flight->is_ended) {\n                dispatch_ended(shard, entry);\n"
+             "            }\n"
+             "        } else if (shard->state == SHARD_DRAINING) {\n            claim_withdraw")]),
+    "claim-outlives-update": ("K-2", [
+        core("call_task.c", "op->attempt = entry->attempt + (is_claimed ? 1U : 0U);",
+             "op->attempt = entry->attempt;")]),
+    "redrive-resets-attempt": ("K-2", [
+        core("call_task.c", "    op->task = call->task;\n    op->expected_attempt = "
+             "call->task.attempt;",
+             "    op->task = call->task;\n    op->task.attempt = 0;\n"
+             "    op->expected_attempt = call->task.attempt;")]),
+    "unend-retry": ("K-3", [
+        core("claim.c", "op->attempt = entry->attempt + 1;\n    settle_fill",
+             "op->attempt = entry->attempt;\n    settle_fill")]),
+    "update-ends-held": ("K-3 K-6", [
+        core("call_task.c", "bool is_claimed = entry->state == ENTRY_CLAIMED;",
+             "bool is_claimed = entry->state == ENTRY_CLAIMED || entry->state == ENTRY_HELD;")]),
+    "inherited-now": ("K-3 K-6", [
+        core("window.c", "entry_wake_at(shard, entry, claim->deadline_ms);",
+             "entry_wake_at(shard, entry, row->due_ms);")]),
+    "unknown-at-once": ("K-3 K-6", [
+        core("dispatch.c", "flight->attempt.outcome == OUTCOME_UNKNOWN) {",
+             "flight->attempt.outcome == OUTCOME_UNKNOWN && "
+             "!entry_queue(shard->broker, entry)->queue.at_most_once) {"),
+        core("claim.c", "        UNREACHABLE(); // Held until its deadline, and then without a "
+             "flight.\n",
+             "        settle_as_unknown(broker, shard, entry, op);\n        break;\n")]),
+    "claims-unread": ("K-2 K-6", [
+        core("shard.c", "shard->counter = 0;",
+             "shard->counter = 0;\n        shard->has_claims = true;")]),
+    "release-frees-running": ("K-3", [
+        core("shard.c", "                entry->state == ENTRY_CLAIMED) {",
+             "                entry->state == ENTRY_CLAIMED || entry->state == ENTRY_RUNNING) {"),
+        core("shard.c", "            if (broker->evicted[i]->state == ENTRY_CLAIMED) {",
+             "            if (broker->evicted[i]->state == ENTRY_RUNNING) {\n"
+             "                broker->evicted[i]->body.flight->entry = NULL;\n"
+             "                broker->evicted[i]->body.block = NULL;\n"
+             "                broker->evicted[i]->flying = 0;\n"
+             "                claim_settle(shard, broker->evicted[i]);\n"
+             "            } else if (broker->evicted[i]->state == ENTRY_CLAIMED) {")]),
+    "retry-over-update": ("K-4", [
+        core("claim.c", "op->task.due_ms = time_max(due_ms, entry->due_ms);",
+             "op->task.due_ms = due_ms;")]),
+    "counts-forgotten": ("K-2", [
+        core("entry.c", "    entry->failures = (uint16_t)task->failures;\n"
+             "    entry->unknowns = (uint16_t)task->unknowns;\n", "")]),
+    "row-dropped-tainted": ("K-2 K-6", [
+        core("claim.c", "if (!group->is_tainted) {", "if (group != NULL) {")]),
+    "no-sweep": ("waste", [
+        core("writer.c", ".sweep = writer->is_sweep_due,", ".sweep = false,")]),
+    # --- unknown outcomes of writes ---
+    "unknown-without-bump": ("K-1 K-2 K-3 K-8", [
+        core("shard.c", "    case SHARD_BUMPING:\n        ask_bump(shard);\n",
+             "    case SHARD_BUMPING:\n        if (shard->bump_count > 0 && shard->epoch != 0) {\n"
+             "            shard_move(shard, SHARD_LOADING);\n        } else {\n"
+             "            ask_bump(shard);\n        }\n")]),
+    "unknown-ignored": ("K-1 K-2 K-3 K-6 K-7 K-8", [
+        core("writer.c", "shard_unknown(shard);", "(void)shard;")]),
+    "unknown-is-refused": ("K-8", [
+        core("call_done.c", "    list_add(&shard->unknown, &call->link);",
+             "    call_answer(shard->broker, call, ERR_UNAVAILABLE);")]),
+    "late-look": ("K-1 K-8", [
+        core("window.c", "(shard->state == SHARD_LOADING && list_is_empty(&shard->unknown))",
+             "shard->state == SHARD_LOADING"),
+        core("call_life.c", "shard->state != SHARD_LOADING ||", "shard->state != SHARD_ACTIVE ||"),
+        core("shard.c", "static void step_active(struct shard *shard)\n{",
+             "static void step_active(struct shard *shard)\n{\n    call_look(shard);")]),
+    # --- answers ---
+    "cancel-before-commit": ("K-1 K-8", [
+        core("call_task.c", "struct note note = {.kind = NOTE_CANCEL, .entry = entry, .call = call};",
+             "struct note note = {.kind = NOTE_DISPLACE, .entry = entry};"),
+        core("call_task.c", "    if (is_running) {\n        entry->flags |= ENTRY_TOUCHED;\n"
+             "    } else {\n        seize(shard, entry, ENTRY_DELETING);\n    }\n}\n",
+             "    if (is_running) {\n        entry->flags |= ENTRY_TOUCHED;\n"
+             "    } else {\n        seize(shard, entry, ENTRY_DELETING);\n    }\n"
+             "    call_answer(shard->broker, call, 0);\n}\n")]),
+    "cancelled-though-held": ("assert", [
+        core("call_task.c", "return entry->state == ENTRY_RUNNING || entry->state == ENTRY_HELD ?",
+             "return entry->state == ENTRY_RUNNING ?")]),
+    "absent-by-memory": ("K-1", [
+        core("call_life.c", "} else if (entry == NULL) {\n        call_read_task(shard, call, id);",
+             "} else if (entry == NULL) {\n        call_absent(shard, call, id);")]),
+    "old-payload": ("K-1", [
+        core("call_done.c", "entry->body.flight->is_outdated = true;", ";")]),
+    "key-forgotten": ("K-8", [
+        core("call_task.c", "(entry->flags & ENTRY_KEYED) != 0 &&", "entry->slot > 5000 &&")]),
+    "key-at-once": ("K-8", [
+        core("claim.c", "    op->key_until_ms = time_add(op->now_ms, queue->key_memory_ms);\n"
+             "    op->end = end;",
+             "    op->key_until_ms = 0;\n    op->end = end;")]),
+    # --- the window ---
+    "horizon-at-reply": ("K-7", [
+        core("window.c", "place.bucket <= shard->page.to_bucket) {",
+             "place.bucket < INT64_MIN + 1) {")]),
+    "ghosts-kept": ("K-1 K-3", [
+        core("window.c", "    if (!shard->is_paging || shard->page_serial != shard->serial ||\n",
+             "    if (seq != 0 || !shard->is_paging || shard->page_serial != shard->serial ||\n")]),
+    "park-skips-one": ("K-7", [
+        core("window.c", "before(place_of(entry->due_ms, entry->seq)))) {",
+             "place_of(entry->due_ms, entry->seq))) {")]),
+    "park-unskipped": ("K-7", [
+        core("window.c", "page->queue == 0 && parked != NULL &&",
+             "page->queue != 0 && parked != NULL &&")]),
+    "refill-never": ("K-7", [
+        core("window.c", "queue->line_len + queue->reading <= max / 2",
+             "queue->line_len + queue->reading > 1000000")]),
+    # --- time ---
+    "delay-from-below": ("K-4", [
+        core("call_task.c", "wall_ms upper = upper_ms(", "wall_ms upper = -500 + upper_ms("),
+        core("claim.c", "flight->attempt.due_ms = entry->due_ms;",
+             "flight->attempt.due_ms = entry->due_ms + 500;")]),
+    "due-by-upper": ("K-4", [
+        core("dispatch.c", "wall_ms now_ms = lower_ms(broker, index);",
+             "wall_ms now_ms = upper_ms(broker, index);"),
+        core("dispatch.c", "REQUIRE(lower_ms(broker, shard->database) >= entry->due_ms);", "")]),
+    "clock-from-midpoint": ("K-4", [
+        ("lib/base/clock_estimate.c", "    return time_add(sample->db_us, age - drift_of(age));",
+         "    return time_add(sample->db_us + (sample->received - sample->sent) / 2, "
+         "age - drift_of(age));")]),
+    "wheel-early": ("K-4", [
+        core("wheel.c", "uint64_t target = tick_of(now);", "uint64_t target = tick_of(now) + 1;"),
+        core("dispatch.c", "REQUIRE(lower_ms(broker, shard->database) >= entry->due_ms);", "")]),
+    # --- the databases ---
+    "epoch-unchecked": ("K-5", [
+        ("storage/mem_tx.c", "op->epoch > 0 && shard->epoch == op->epoch;", "op->epoch > 0;")]),
+}
