@@ -129,6 +129,17 @@ MUTANTS = {
     "refill-never": ("K-7", [
         core("window.c", "queue->line_len + queue->reading <= max / 2",
              "queue->line_len + queue->reading > 1000000")]),
+    "blocked-queue-fills-memory": ("memory", [
+        core("dispatch.c", "queue->line_len >= line_max(broker) && window_park",
+             "queue->line_len > 1000000000 && window_park"),
+        core("window.c", "while (queue->line_len > max &&", "while (queue->line_len > max + 1000000 &&"),
+        core("window.c", "return queue != NULL && queue->line_len >= line_load_max(broker, queue) &&",
+             "return queue != NULL && queue->line_len > 1000000000 &&"),
+        core("window.c", "if (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue) &&",
+             "if (queue->line_len > 1000000000 &&")]),
+    "large-payload-kept": ("memory", [
+        core("entry.c", "if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {",
+             "if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX && task->payload.len == 0) {")]),
     # --- time ---
     "delay-from-below": ("K-4", [
         core("call_task.c", "wall_ms upper = upper_ms(", "wall_ms upper = -500 + upper_ms("),

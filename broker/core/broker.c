@@ -403,6 +403,9 @@ void broker_inspect(const struct broker *broker, struct broker_stats *out)
     out->entries = (uint32_t)pool_used(&broker->entries);
     out->parks = (uint32_t)pool_used(&broker->parks);
     out->in_flight = (uint32_t)pool_used(&broker->flights);
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        out->line_longest = (uint32_t)time_max(out->line_longest, broker->queues[i]->line_len);
+    }
 }
 
 bool broker_inspect_queue(const struct broker *broker, uint32_t queue, struct queue_counts *counts,

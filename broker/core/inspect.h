@@ -39,6 +39,7 @@ struct broker_stats {
     uint32_t entries;       /* gauge: tasks in memory */
     uint32_t parks;         /* gauge: (queue, shard) whose due tasks wait in the database */
     uint32_t in_flight;     /* gauge: attempts running */
+    uint32_t line_longest;  /* gauge: tasks in one queue's line, due and not claimed */
     uint32_t ops_waiting;   /* gauge: operations gathered for the next commits */
     span_ms claim_lead_ms;  /* gauge */
     int64_t commit_us;      /* gauge: smoothed time of a commit */
@@ -91,6 +92,20 @@ void broker_explain(const struct broker *broker, uint32_t shard, const struct ta
 
 /* Copy the counters and gauges. */
 void broker_inspect(const struct broker *broker, struct broker_stats *out);
+
+/* What a broker holds. Bounds are in state.h unless said. */
+struct memory_view {
+    uint32_t calls;         /* inside the core: CALLS_MAX, and those above it that are refused */
+    uint32_t large_count;   /* tasks that wait for their time with a payload above
+                               PAYLOAD_INLINE_BYTES_MAX: none */
+    uint32_t fetching;      /* payloads being read for the tasks that are claimed next */
+    uint32_t adrift;        /* attempts whose task is not in memory: FLIGHTS_MAX */
+    uint32_t recents;       /* cancelled tasks that are remembered: RECENTS_MAX */
+    uint64_t payload_bytes; /* of tasks in memory, those under way included */
+};
+
+/* Count what is in memory: a walk over all of it. */
+void broker_inspect_memory(const struct broker *broker, struct memory_view *out);
 
 /* Upper bound of a lateness bucket in microseconds; INT64_MAX for the last. */
 int64_t broker_lateness_bound_us(uint32_t bucket);

@@ -44,6 +44,14 @@ void check_receiver(struct check *check, const struct attempt *attempt, enum out
 void check_reported(struct check *check, const struct sim_node *node, const struct attempt *attempt,
                     enum outcome outcome);
 
+/* --- all along --------------------------------------------------------------------------------*/
+
+/* Look at sums and memory from now on. */
+void check_start_looking(struct check *check);
+
+/* Hold every row of the databases against the history. */
+void check_all_rows(struct check *check);
+
 /* --- the second phase -------------------------------------------------------------------------*/
 
 /* How long a cluster may take after the last fault until every shard has one owner. */
@@ -96,6 +104,7 @@ struct check_figures {
     uint64_t dead;
     uint64_t expired;
     uint64_t redriven;
+    uint64_t purged;
     uint64_t starts;
     uint64_t updates;
     uint64_t unknown_answers;

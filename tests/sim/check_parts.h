@@ -111,6 +111,10 @@ struct check {
     int64_t epoch[SHARD_COUNT_MAX];
     int64_t late_us[SHARD_COUNT_MAX]; /* since the last reset */
     struct check_figures figures;
+    struct sim_event look;
+    uint64_t look_count;
+    int64_t line_over[SIM_NODE_COUNT_MAX]; /* a node has had a line that is too long since; 0: no */
+    uint32_t line_life[SIM_NODE_COUNT_MAX]; /* which life of the node that was */
 };
 
 struct check_task *check_task_find(const struct check *check, uint32_t shard, struct task_id id);

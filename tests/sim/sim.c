@@ -281,7 +281,9 @@ enum sim_verdict sim_run(struct sim *sim)
     sim_start(sim);
     sim_load_start(sim->load);
     sim_faults_start(sim->faults);
+    check_start_looking(sim->check);
     sim_until(sim, sim->options.faults_us);
+    check_all_rows(sim->check);
     if (sim->verdict == SIM_PASSED) {
         sim_finish(sim);
     }
