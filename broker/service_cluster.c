@@ -65,39 +65,48 @@ static void read_database_names(const struct config *config, char (*names)[NAME_
     }
 }
 
+static int write_broker(const struct service *service, const struct member *member,
+                        char (*names)[NAME_BYTES_MAX + 1], struct buf *out)
+{
+    const char *cannot[DATABASE_COUNT_MAX];
+    size_t cannot_count = 0;
+
+    for (uint32_t d = 0; d < config_database_count(service->options.config); d++) {
+        if ((member->cannot >> d & 1U) != 0) {
+            cannot[cannot_count++] = names[d];
+        }
+    }
+    return codec_write_topology_broker(
+        &(struct broker_view){
+            .name = member->name,
+            .instance = member->instance,
+            .grpc_address = member->grpc,
+            .admin_address = member->admin,
+            .version = member->version,
+            .started_ms = member->started_ms,
+            .shard_count = count_shards(member, service->options.cluster->shard_count),
+            .cannot = cannot,
+            .cannot_count = cannot_count,
+            .config_version = member->config,
+        },
+        out);
+}
+
+/* Those that we have heard of, and ourselves in any case. */
 static int write_brokers(const struct service *service, char (*names)[NAME_BYTES_MAX + 1],
                          struct buf *out)
 {
     size_t count;
     const struct member *members = broker_members(service->options.broker, &count);
+    const struct member *self = broker_self(service->options.broker);
+    bool is_heard = false;
     int err = 0;
 
     for (size_t i = 0; i < count && err == 0; i++) {
-        const struct member *member = &members[i];
-        const char *cannot[DATABASE_COUNT_MAX];
-        size_t cannot_count = 0;
-
-        for (uint32_t d = 0; d < config_database_count(service->options.config); d++) {
-            if ((member->cannot >> d & 1U) != 0) {
-                cannot[cannot_count++] = names[d];
-            }
-        }
-        err = codec_write_topology_broker(
-            &(struct broker_view){
-                .name = member->name,
-                .instance = member->instance,
-                .grpc_address = member->grpc,
-                .admin_address = member->admin,
-                .version = member->version,
-                .started_ms = member->started_ms,
-                .shard_count = count_shards(member, service->options.cluster->shard_count),
-                .cannot = cannot,
-                .cannot_count = cannot_count,
-                .config_version = member->config,
-            },
-            out);
+        is_heard |= strcmp(members[i].instance, self->instance) == 0;
+        err = write_broker(service, &members[i], names, out);
     }
-    return err;
+    return err != 0 || is_heard ? err : write_broker(service, self, names, out);
 }
 
 static const struct member *owner_of(const struct broker *broker, uint32_t shard)
@@ -148,7 +157,8 @@ static int write_shard(const struct service *service, uint32_t shard, const char
     }
     broker_inspect_shard(service->options.broker, shard, &own);
     if (own.epoch > 0) {
-        view.owner = service->options.name;
+        view.owner = broker_self(service->options.broker)->name;
+        view.instance = broker_self(service->options.broker)->instance;
         view.epoch = own.epoch;
         view.state = view_state(own.state);
         view.since_ms = wall_of(service, own.since);

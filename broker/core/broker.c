@@ -361,6 +361,11 @@ const struct member *broker_members(const struct broker *broker, size_t *count)
     return broker->members;
 }
 
+const struct member *broker_self(const struct broker *broker)
+{
+    return &broker->self;
+}
+
 void broker_drain(struct broker *broker, const struct now *now)
 {
     broker_set_now(broker, now);

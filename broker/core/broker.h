@@ -116,6 +116,10 @@ const struct queue *broker_queue_by_name(const struct broker *broker, const char
 /* Members as last heard; borrowed until the next member event. */
 const struct member *broker_members(const struct broker *broker, size_t *count);
 
+/* Ourselves, as last published or about to be; a young broker is not yet among the members that it
+ * has heard of. Borrowed. */
+const struct member *broker_self(const struct broker *broker);
+
 /* Stop taking shards and release all; broker_is_drained() says when none is left and no attempt of
  * ours is running. source: DESIGN 14 */
 void broker_drain(struct broker *broker, const struct now *now);

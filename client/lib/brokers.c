@@ -21,6 +21,8 @@
 #define LEARN_REST_MS 2000
 /* and as soon as this when something is wrong. */
 #define LEARN_AGAIN_MS 500
+/* So often in a row for the same call; then the next call asks. */
+#define LEARN_AGAIN_MAX 20
 /* One question. A broker may ask the others for a second before it answers. */
 #define LEARN_TIMEOUT_MS 3000
 
@@ -67,7 +69,9 @@ struct brokers {
     struct broker_link *asked; /* NULL: no question is out */
     struct loop_timer timer;   /* the next question */
     boot_us asked_us;          /* the last question; 0: none */
-    bool is_used;              /* a call was made since the last question */
+    bool is_used;              /* a call was made since the last question, or waits for a better
+                                  answer to it */
+    uint32_t again_count;      /* questions since the last call that brought no whole answer */
     bool is_closing;
     brokers_cb cb;
     void *ctx;
@@ -237,15 +241,12 @@ static struct broker_link *owner_of(const struct brokers *brokers, int32_t slot)
     return brokers->owners[shard_of_slot((uint16_t)slot, brokers->shard_count)];
 }
 
-static void ask_if_old(struct brokers *brokers);
-
-struct broker_link *brokers_pick(struct brokers *brokers, int32_t slot,
-                                 const struct broker_link *avoid)
+static struct broker_link *pick(struct brokers *brokers, int32_t slot,
+                                const struct broker_link *avoid)
 {
     struct broker_link *best = owner_of(brokers, slot);
     int best_rank = RANK_NONE;
 
-    ask_if_old(brokers);
     if (best != NULL && rank_of(best, avoid) <= RANK_CONNECTING + 1) {
         return best;
     }
@@ -436,6 +437,11 @@ static void on_topology(struct rpc_request *request, const struct rpc_reply *rep
     if (reply->status == RPC_OK && !brokers->is_closing &&
         brokers_learn(brokers, reply->payload) == 0) {
         next_ms = brokers->good_for_ms;
+        brokers->options.on_learned(brokers->options.ctx);
+    }
+    if (next_ms < LEARN_MS && brokers->again_count < LEARN_AGAIN_MAX) {
+        brokers->again_count++;
+        brokers->is_used = true; // The call that wanted it has got no whole answer yet.
     }
     brokers_ended(asked, reply);
     ask_at(brokers, time_add(loop_now_us(brokers->options.loop), next_ms * US_PER_MS));
@@ -448,7 +454,7 @@ static void ask(struct brokers *brokers)
 
     brokers->asked_us = now_us;
     brokers->is_used = false;
-    link = brokers_pick(brokers, SLOT_ANY, NULL);
+    link = pick(brokers, SLOT_ANY, NULL);
     brokers->question = (struct rpc_request){
         .path = TOPOLOGY_PATH,
         .deadline_us = time_add(now_us, LEARN_TIMEOUT_MS * US_PER_MS),
@@ -477,6 +483,7 @@ static void on_timer(struct loop_timer *timer, void *ctx)
 static void ask_if_old(struct brokers *brokers)
 {
     brokers->is_used = true;
+    brokers->again_count = 0;
     if (brokers->asked_us == 0) {
         ask_at(brokers, 0);
     } else {
@@ -484,9 +491,17 @@ static void ask_if_old(struct brokers *brokers)
     }
 }
 
+struct broker_link *brokers_pick(struct brokers *brokers, int32_t slot,
+                                 const struct broker_link *avoid)
+{
+    ask_if_old(brokers);
+    return pick(brokers, slot, avoid);
+}
+
 void brokers_doubt(struct brokers *brokers)
 {
     brokers->is_used = true;
+    brokers->again_count = 0;
     ask_at(brokers, time_add(brokers->asked_us, LEARN_AGAIN_MS * US_PER_MS));
 }
 

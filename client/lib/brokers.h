@@ -33,6 +33,8 @@ struct brokers_options {
     uint32_t calls_max;   /* that a channel must take */
     struct tls *tls;      /* NULL: cleartext; borrowed */
     const char *tls_name; /* that all certificates have; NULL: their own hosts. Borrowed */
+    void (*on_learned)(void *ctx); /* the table was taken over */
+    void *ctx;
 };
 
 /*

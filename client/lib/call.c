@@ -387,7 +387,6 @@ static void note_broker(struct client_call *call)
 static void try_call(struct client_call *call)
 {
     struct foliot_client *client = call->client;
-    struct brokers_stats stats;
     int err;
 
     call->link = brokers_pick(client->brokers, call->slot, call->avoid);
@@ -402,9 +401,6 @@ static void try_call(struct client_call *call)
     note_broker(call);
     call->tries++;
     atomic_fetch_add(&client->try_count, 1);
-    brokers_get_stats(client->brokers, &stats);
-    atomic_store(&client->learned_count, stats.learned_count);
-    atomic_store(&client->member_count, stats.member_count);
     err = brokers_call(call->link, &call->request);
     if (err != 0) {
         call->link = NULL;

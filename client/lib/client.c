@@ -233,6 +233,16 @@ static void close_brokers(struct foliot_client *client)
     }
 }
 
+static void on_learned(void *ctx)
+{
+    struct foliot_client *client = ctx;
+    struct brokers_stats stats;
+
+    brokers_get_stats(client->brokers, &stats);
+    atomic_store(&client->learned_count, stats.learned_count);
+    atomic_store(&client->member_count, stats.member_count);
+}
+
 static int open_parts(struct foliot_client *client, const struct foliot_options *options,
                       struct fault *fault)
 {
@@ -244,6 +254,8 @@ static int open_parts(struct foliot_client *client, const struct foliot_options 
         .servers = options->servers,
         .is_servers_only = options->servers_only != 0,
         .calls_max = options->calls_max,
+        .on_learned = on_learned,
+        .ctx = client,
     };
     int err = brokers_open(&brokers_options, &client->brokers, fault);
 

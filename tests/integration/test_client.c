@@ -510,11 +510,16 @@ static bool owns_some(const struct daemon *daemon)
 static void an_answer_from_elsewhere_makes_the_client_look_again(void)
 {
     static const char *const flags[] = {SHARDS_ARG, NULL};
+    const struct foliot_topology *topology;
     struct foliot_client_stats stats;
+    struct foliot_error error;
     struct scene scene;
     int64_t end_ms;
 
     open_scene(&scene, "moved", false);
+    must_succeed(foliot_topology_get(scene.client, NULL, &topology, &error), &error);
+    MUST_EQ(topology->broker_count, 1); // It knows itself, however young it is.
+    foliot_topology_free(topology);
     create_keyed(scene.client, "before", 8);
     MUST_SOON((foliot_client_get_stats(scene.client, &stats), stats.brokers == 1), 10000);
     daemon_start(&scene.b, &scene.fixture, "b", flags); // Shards move there, and a lives on.
