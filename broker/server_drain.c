@@ -85,12 +85,28 @@ static void on_all_closed(void *ctx)
 
     server->store = NULL;
     server->is_closed = true;
+    loop_timer_stop(&server->fuse); // The other brokers of the process have their own.
     if (--server->group->open_count == 0) {
         loop_stop(server->loop);
     }
 }
 
 /* ---- the fuse ---- */
+
+/* What has not called back, in the order of closing. */
+static const char *open_part(const struct server *server)
+{
+    if (server->rpc != NULL) {
+        return "rpc";
+    }
+    if (server->service != NULL) {
+        return "service";
+    }
+    if (server->outbound != NULL) {
+        return "outbound";
+    }
+    return server->coord != NULL ? "coordinator" : "store";
+}
 
 static void on_fuse(struct loop_timer *timer, void *ctx)
 {
@@ -107,7 +123,7 @@ static void on_fuse(struct loop_timer *timer, void *ctx)
         return;
     }
     SERVER_LOG(server, LOG_LEVEL_ERROR, "the parts do not close in time, ending without them",
-               log_int("limit_ms", SERVER_CLOSE_MS));
+               log_text("part", open_part(server)), log_int("limit_ms", SERVER_CLOSE_MS));
     server->exit_status = SERVER_EXIT_FAILED;
     loop_stop(server->loop);
 }
@@ -166,13 +182,18 @@ void server_on_signal(int number, void *ctx)
     }
 }
 
-/* Nothing is ours, nothing runs, and the outcomes of what ran are where they belong. */
+/* Nothing is ours, nothing runs, and the outcomes of what ran are where they belong, or nobody is
+ * there to take them. */
 static bool is_released(const struct server *server)
 {
+    bool has_heir = false;
     struct service_stats stats;
 
     service_get_stats(server->service, &stats);
-    return stats.reports_waiting == 0 && broker_is_drained(server->broker);
+    for (uint32_t i = 0; i < server->database_count; i++) {
+        has_heir |= broker_has_heir(server->broker, i);
+    }
+    return broker_is_drained(server->broker) && (stats.reports_waiting == 0 || !has_heir);
 }
 
 void server_step_drain(struct server *server)

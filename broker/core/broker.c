@@ -361,6 +361,19 @@ const struct member *broker_members(const struct broker *broker, size_t *count)
     return broker->members;
 }
 
+bool broker_has_heir(const struct broker *broker, uint32_t database)
+{
+    for (size_t i = 0; i < broker->member_count; i++) {
+        const struct member *member = &broker->members[i];
+
+        if (strcmp(member->instance, broker->self.instance) != 0 &&
+            (member->cannot >> database & 1U) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct member *broker_self(const struct broker *broker)
 {
     return &broker->self;

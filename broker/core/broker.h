@@ -116,6 +116,9 @@ const struct queue *broker_queue_by_name(const struct broker *broker, const char
 /* Members as last heard; borrowed until the next member event. */
 const struct member *broker_members(const struct broker *broker, size_t *count);
 
+/* Whether another member could serve the shards of a database when we leave. */
+bool broker_has_heir(const struct broker *broker, uint32_t database);
+
 /* Ourselves, as last published or about to be; a young broker is not yet among the members that it
  * has heard of. Borrowed. */
 const struct member *broker_self(const struct broker *broker);

@@ -534,11 +534,30 @@ static bool has_unsettled(const struct shard *shard)
     return false;
 }
 
+/* Who leaves last has nobody to tell how its attempts end: it keeps their shard until it knows. The
+ * edge bounds how long that may take. */
+static bool must_stay(const struct shard *shard)
+{
+    struct map_iter iter = {0};
+    const struct entry *entry;
+
+    if (!shard->broker->is_draining || broker_has_heir(shard->broker, shard->database)) {
+        return false;
+    }
+    while ((entry = map_next(&shard->entries, &iter)) != NULL) {
+        if (entry->state == ENTRY_RUNNING) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void step_draining(struct shard *shard)
 {
     bool is_waiting = shard->ops > 0 || has_unsettled(shard);
 
-    if (shard->is_busy || (is_waiting && shard->broker->now.boot < shard->drain_until)) {
+    if (shard->is_busy || (is_waiting && shard->broker->now.boot < shard->drain_until) ||
+        must_stay(shard)) {
         return;
     }
     shard_move(shard, SHARD_RELEASING);

@@ -28,11 +28,11 @@ struct broker_link; /* one broker */
 struct brokers_options {
     struct loop *loop;
     struct resolver *resolver;
-    const char *servers;  /* "host:port,…" */
-    bool is_servers_only; /* learn no others */
-    uint32_t calls_max;   /* that a channel must take */
-    struct tls *tls;      /* NULL: cleartext; borrowed */
-    const char *tls_name; /* that all certificates have; NULL: their own hosts. Borrowed */
+    const char *servers;           /* "host:port,…" */
+    bool is_servers_only;          /* learn no others */
+    uint32_t calls_max;            /* that a channel must take */
+    struct tls *tls;               /* NULL: cleartext; borrowed */
+    const char *tls_name;          /* that all certificates have; NULL: their own hosts. Borrowed */
     void (*on_learned)(void *ctx); /* the table was taken over */
     void *ctx;
 };

@@ -71,6 +71,27 @@ static void an_owner_frozen_in_a_transaction_does_not_stop_the_take_over(void)
     story_close(sim);
 }
 
+/* Nobody could be told how its attempts end, so it stays until it knows; its successor, which comes
+ * later, repeats none. */
+static void who_leaves_last_records_what_it_has_begun(void)
+{
+    struct sim_options options;
+    struct sim *sim;
+    struct check_known task;
+
+    sim_options_quiet(&options, 16);
+    options.node_count = 1;
+    options.target_us = US_PER_S;
+    sim = story_open(&options);
+    task = story_create(sim, 1, 100);
+    story_wait_starts(sim, &task, 1);
+    sim_node_drain(story_owner(sim, 1)); // It is back a second after it has gone.
+    story_wait_end(sim, &task);
+    story_pass(sim, 20 * US_PER_S);
+    MUST_EQ(check_start_count(sim->check, 1, task.id), 1);
+    story_close(sim);
+}
+
 static void a_session_that_ends_during_the_bump_costs_nothing(void)
 {
     struct sim *sim = story_open_quiet(5);
@@ -291,6 +312,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_killed_owner_is_replaced_in_time),
         MUST_CASE(a_paused_owner_is_replaced_and_starts_nothing),
         MUST_CASE(an_owner_frozen_in_a_transaction_does_not_stop_the_take_over),
+        MUST_CASE(who_leaves_last_records_what_it_has_begun),
         MUST_CASE(a_session_that_ends_during_the_bump_costs_nothing),
         MUST_CASE(a_release_lets_running_attempts_run),
         MUST_CASE(shards_that_do_not_move_never_pause),

@@ -45,6 +45,17 @@ Test(broker_outcome, an_unknown_outcome_is_not_repeated_before_the_deadline)
     rig_close(&rig);
 }
 
+/* Let it hear of another broker, which cannot write to these databases. */
+static void add_heir(struct rig *rig, uint32_t cannot)
+{
+    struct member members[2] = {rig->self, rig->self};
+
+    members[1].name[0]++;
+    members[1].instance[0]++;
+    members[1].cannot = cannot;
+    broker_on_members(rig->broker, &rig->now, members, 2);
+}
+
 Test(broker_outcome, the_outcome_of_a_shard_that_has_gone_is_reported_to_its_owner)
 {
     static struct rig rig;
@@ -54,12 +65,34 @@ Test(broker_outcome, the_outcome_of_a_shard_that_has_gone_is_reported_to_its_own
     call = rig_create(&rig, 1, rig_time(&rig));
     rig_ask(&rig, &call);
     rig_pass(&rig, 3);
+    add_heir(&rig, 0);
     broker_drain(rig.broker, &rig.now);
     rig_pass(&rig, 50);
     cr_assert(!broker_is_drained(rig.broker), "an attempt of ours runs");
     rig_end(&rig, 0, OUTCOME_DONE);
     cr_assert_eq(rig.reports, 1);
     cr_assert(broker_is_drained(rig.broker));
+    rig_close(&rig);
+}
+
+Test(broker_outcome, who_leaves_last_records_what_it_has_begun)
+{
+    static struct rig rig;
+    struct call call;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 1, rig_time(&rig));
+    rig_ask(&rig, &call);
+    rig_pass(&rig, 3);
+    add_heir(&rig, 1); // Another, which cannot write to the database either.
+    broker_drain(rig.broker, &rig.now);
+    rig_pass(&rig, 5000);
+    cr_assert(!broker_is_drained(rig.broker), "nobody else could take the outcome");
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 50);
+    cr_assert_eq(rig.reports, 0);
+    cr_assert(broker_is_drained(rig.broker));
+    cr_assert_null(store_mem_row(rig.mem, 1, call.found), "its end is recorded");
     rig_close(&rig);
 }
 
