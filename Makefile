@@ -46,8 +46,10 @@ tsan:
 	tools/build tsan
 	tools/run-tests build/tsan -L thread
 
+# SEEDS=n runs seeds, SEED=n TRACE=1 tells the story of one; the other variables: tools/sim.
 sim:
-	tools/sim $(SEEDS)
+	@SEEDS='$(SEEDS)' FIRST='$(FIRST)' SEED='$(SEED)' TRACE='$(TRACE)' TASK='$(TASK)' SHARD='$(SHARD)' \
+	MINUTES='$(MINUTES)' FAULTS_S='$(FAULTS_S)' SHAPE='$(SHAPE)' SET='$(SET)' JOBS='$(JOBS)' tools/sim
 
 # Break the program on purpose, in each way that the lists know, and see the simulator catch it.
 sim-mutants:

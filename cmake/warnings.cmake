@@ -28,7 +28,7 @@ endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
     add_compile_options(
         -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection -fcf-protection
-        -ftrivial-auto-var-init=zero)
+        $<$<C_COMPILER_ID:GNU>:-ftrivial-auto-var-init=zero>) # clang 14 has it as an experiment only
     add_link_options(-Wl,-z,relro,-z,now)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g")

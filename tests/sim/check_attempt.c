@@ -200,7 +200,7 @@ void check_reported(struct check *check, const struct sim_node *node, const stru
     const struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
     struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, attempt->attempt);
 
-    TRACE(&check->sim->trace, "report", node->number, attempt->shard, attempt->id.seq,
+    TRACE(&check->sim->trace, "heard", node->number, attempt->shard, attempt->id.seq,
           attempt->attempt, outcome);
     if (found != NULL && outcome != OUTCOME_NOT_STARTED) {
         found->reported = outcome;

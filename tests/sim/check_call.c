@@ -35,6 +35,7 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
 {
     struct check_call *record = check_call_find(check, number);
 
+    TRACE(&check->sim->trace, "ask", (int64_t)number, call->kind, call->shard, call->task.id.seq);
     record->kind = call->kind;
     record->state = CALL_STATE_OPEN;
     record->begun = check->sim->now;
@@ -269,7 +270,8 @@ void check_call_answer(struct check *check, uint64_t number, const struct call *
     const struct check_call *record = check_call_find(check, number);
 
     TRACE(&check->sim->trace, "answer", (int64_t)number, call->kind, call->result,
-          call->kind == CALL_CANCEL ? call->cancel : call->created, call->attempt);
+          call->kind == CALL_CANCEL ? call->cancel : call->created, call->attempt, call->shard,
+          record->task != NULL ? record->task->id.seq : call->found.seq);
     REQUIRE(record->state == CALL_STATE_OPEN);
     close_call(check, number, call);
     switch (call->result) {

@@ -152,7 +152,7 @@ static void end_session(struct sim_coord *coord, struct session *session)
     if (!session->is_alive) {
         return;
     }
-    TRACE(&coord->sim->trace, "expire", session->node->number, (int64_t)session->number);
+    TRACE(&coord->sim->trace, "session-over", session->node->number, (int64_t)session->number);
     session->is_alive = false;
     sim_cancel(coord->sim, &session->expiry);
     for (uint32_t i = 0; i < coord->sim->options.shard_count; i++) {
@@ -206,8 +206,8 @@ static void answer(struct op *op)
 
     list_del(&op->link);
     sim_cancel(client->server->sim, &op->event);
-    TRACE(&client->server->sim->trace, "coord", client->node->number, request->kind, request->shard,
-          op->result, op->generation);
+    TRACE(&client->server->sim->trace, request->kind == COORD_PUBLISH ? "publish" : "coord",
+          client->node->number, request->kind, request->shard, op->result, op->generation);
     if (request->kind == COORD_ACQUIRE && op->result == 0) {
         shard_set_add(&client->held, request->shard);
         request->generation = op->generation;

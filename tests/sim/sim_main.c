@@ -1,218 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * foliot-sim: runs seeds, each in a process of its own, so that a crash costs one seed. Prints for
- * each failure what was broken, the options, the last events and how to see it again.
+ * foliot-sim: runs seeds, one or many or those of a file, and adds up what they did. Arguments and
+ * sums only; sim_seed.h runs them.
  */
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-#include "tests/sim/check.h"
-#include "tests/sim/sim.h"
-#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_seed.h"
+#include "tests/sim/sim_shrink.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
-
-/* Last events shown with a failure. */
-#define EVENT_COUNT 60
 
 /* Every so many seeds one is run twice. */
 #define TWICE_EVERY 10
 
+/* Failures that are made smaller; those behind them are likely the same. */
+#define SHRUNK_MAX 2
+
 /* Blocks from this size on come from the system, zeroed by it when they are touched. */
 #define MAP_BYTES (1 << 18)
 
-/* Options that may be set by hand. */
-#define SET_COUNT 16
-
 /* Arguments of the program. */
 struct arguments {
+    struct sim_request request; /* but for the seed, of all of them */
+    struct sim_look look;
     uint64_t first;
     uint64_t count;
-    uint32_t minutes;
-    const char *corpus;          /* a file of seeds, one at the start of each line */
-    const char *sets[SET_COUNT]; /* options that are not as the seed has them: NAME=VALUE */
-    size_t set_count;
-    bool is_one;     /* --seed: in this process */
-    bool is_digests; /* the digest of each seed is printed */
-    bool is_trace;   /* every event is printed */
-    bool is_stopped; /* at the first seed that fails */
-    bool is_list;    /* the mutants are printed, and nothing is run */
-    enum sim_mutant mutant;
+    uint64_t step;      /* from one seed to the next: others run those in between */
+    const char *corpus; /* a file of seeds */
+    const char *failed; /* a file to which failing seeds are added */
+    const char *task;   /* --task, looked at when the shards are known */
+    uint64_t progress_s;
+    uint64_t shrink_s; /* longest time to make a failure smaller */
+    bool is_one;       /* --seed: in this process */
+    bool is_digests;   /* the digest of each seed is printed */
+    bool is_stopped;   /* at the first seed that fails */
+    bool is_list;      /* the mutants are printed, and nothing is run */
 };
 
-struct shown_event {
-    const char *what;
-    int64_t values[6];
-    size_t count;
-    int64_t at;
-};
-
-/* The last events of the run in this process. */
-struct witness {
-    const struct sim *sim;
-    bool is_trace;
-    struct shown_event events[EVENT_COUNT];
-    uint64_t count;
-};
-
-/* What a child says of its seed. */
-struct result {
-    int32_t verdict;
-    uint64_t digest;
-    int64_t virtual_us;
-    uint64_t event_count;
-    struct check_figures figures;
-};
-
-static struct witness witness;
 static struct arguments arguments;
-
-static void print_event(const struct shown_event *event)
-{
-    printf("  %12.6f %-14s", (double)event->at / 1e6, event->what);
-    for (size_t i = 0; i < event->count; i++) {
-        printf(" %lld", (long long)event->values[i]);
-    }
-    printf("\n");
-}
-
-static void on_trace(void *ctx, const char *what, const int64_t *values, size_t count)
-{
-    struct witness *seen = ctx;
-    struct shown_event *event = &seen->events[seen->count++ % EVENT_COUNT];
-
-    event->what = what;
-    event->count = count < ARRAY_COUNT(event->values) ? count : ARRAY_COUNT(event->values);
-    memcpy(event->values, values, event->count * sizeof(values[0]));
-    event->at = seen->sim == NULL ? 0 : seen->sim->now;
-    if (seen->is_trace) {
-        print_event(event);
-    }
-}
-
-static void print_run(uint64_t seed, const struct sim_options *options)
-{
-    struct buf buf;
-
-    buf_init(&buf, 8192);
-    sim_options_print(options, &buf);
-    printf("  options:%s\n", buf_text(&buf));
-    buf_fini(&buf);
-    if (!witness.is_trace) {
-        uint64_t from = witness.count > EVENT_COUNT ? witness.count - EVENT_COUNT : 0;
-
-        printf("  last events:\n");
-        for (uint64_t i = from; i < witness.count; i++) {
-            print_event(&witness.events[i % EVENT_COUNT]);
-        }
-    }
-    printf("  again: foliot-sim --seed %llu --trace", (unsigned long long)seed);
-    if (arguments.minutes > 0) {
-        printf(" --minutes %u", arguments.minutes);
-    }
-    if (options->mutant != SIM_MUTANT_NONE) {
-        printf(" --mutant %s", sim_mutant_name(options->mutant));
-    }
-    for (size_t i = 0; i < arguments.set_count; i++) {
-        printf(" --set %s", arguments.sets[i]);
-    }
-    printf("\n");
-}
-
-static void on_check_failed(const char *condition, const char *file, int line)
-{
-    printf("seed %llu: CRASHED: %s at %s:%d\n", (unsigned long long)witness.sim->options.seed,
-           condition, file, line);
-    print_run(witness.sim->options.seed, &witness.sim->options);
-    (void)fflush(stdout);
-}
-
-/* NAME=VALUE. False: that is not an option. */
-static bool set_option(struct sim_options *options, const char *text)
-{
-    const char *equal = strchr(text, '=');
-
-    return equal != NULL &&
-           sim_options_set(options, text, (size_t)(equal - text), strtoll(equal + 1, NULL, 10));
-}
-
-static void run_seed(uint64_t seed, struct result *result)
-{
-    struct sim_options options;
-    struct sim *sim;
-    int64_t blocks = mem_block_count();
-
-    sim_options_draw(&options, seed, arguments.minutes);
-    options.mutant = arguments.mutant;
-    for (size_t i = 0; i < arguments.set_count; i++) {
-        (void)set_option(&options, arguments.sets[i]);
-    }
-    witness = (struct witness){.is_trace = arguments.is_trace};
-    sim = sim_new(&options, on_trace, &witness);
-    witness.sim = sim;
-    check_set_hook(on_check_failed);
-    (void)sim_run(sim);
-    *result = (struct result){.verdict = (int32_t)sim->verdict,
-                              .digest = sim->trace.digest,
-                              .virtual_us = sim->now,
-                              .event_count = sim->event_count};
-    check_get_figures(sim->check, &result->figures);
-    if (sim->verdict != SIM_PASSED) {
-        printf("seed %llu: %s: %s: %s\n", (unsigned long long)seed,
-               sim->verdict == SIM_STUCK ? "STUCK" : "UNSAFE", sim->promise, sim->message);
-        print_run(seed, &options);
-    }
-    sim_free(sim);
-    witness.sim = NULL;
-    if (mem_block_count() != blocks && result->verdict == SIM_PASSED) {
-        printf("seed %llu: %lld blocks of memory were not given back\n", (unsigned long long)seed,
-               (long long)(mem_block_count() - blocks));
-        result->verdict = SIM_CRASHED;
-    }
-    (void)fflush(stdout);
-}
-
-/* Run a seed in a child. False: no child could be had. */
-static bool run_child(uint64_t seed, struct result *result)
-{
-    int ends[2];
-    pid_t child;
-    int status = 0;
-
-    *result = (struct result){.verdict = SIM_CRASHED};
-    (void)fflush(stdout);
-    if (pipe(ends) != 0) {
-        return false;
-    }
-    child = fork();
-    if (child == 0) {
-        struct result own;
-        ssize_t written;
-
-        (void)close(ends[0]);
-        run_seed(seed, &own);
-        written = write(ends[1], &own, sizeof(own));
-        _exit(written == (ssize_t)sizeof(own) ? 0 : 1);
-    }
-    (void)close(ends[1]);
-    if (child > 0 && read(ends[0], result, sizeof(*result)) != (ssize_t)sizeof(*result)) {
-        *result = (struct result){.verdict = SIM_CRASHED};
-    }
-    (void)close(ends[0]);
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-        printf("seed %llu: CRASHED, status %d\n", (unsigned long long)seed, status);
-        result->verdict = SIM_CRASHED;
-    }
-    return child > 0;
-}
 
 static void add_figures(struct check_figures *sum, const struct check_figures *more)
 {
@@ -236,56 +65,155 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static double usage_s(int who)
+{
+    struct rusage usage;
+
+    (void)getrusage(who, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* Processor time of this process and of its children that have ended. */
+static double processor_s(void)
+{
+    return usage_s(RUSAGE_SELF) + usage_s(RUSAGE_CHILDREN);
+}
+
 /* Sums over all seeds of this program. */
 struct total {
     struct check_figures figures;
     uint64_t count;
     uint64_t failed;
     uint64_t twice;
+    uint64_t shrunk;
     int32_t worst;
     double virtual_s;
+    double begun_s;
+    double told_s;
 };
 
-/* False: no process could be had. */
-static bool add_seed(struct total *total, uint64_t seed)
+static void tell_progress(struct total *total)
 {
-    struct result result;
-    struct result second;
+    double now_s = seconds();
 
-    if (!run_child(seed, &result)) {
+    if (arguments.progress_s == 0 || now_s - total->told_s < (double)arguments.progress_s) {
+        return;
+    }
+    total->told_s = now_s;
+    (void)fprintf(stderr, "sim: %llu of %llu seeds, %llu failed, %.0f s, %.0f times real time\n",
+                  (unsigned long long)total->count, (unsigned long long)arguments.count,
+                  (unsigned long long)total->failed, now_s - total->begun_s,
+                  total->virtual_s / processor_s());
+}
+
+static void keep_failed(const struct sim_request *request, const struct sim_result *result)
+{
+    FILE *file = arguments.failed == NULL ? NULL : fopen(arguments.failed, "a");
+
+    if (file == NULL) {
+        return;
+    }
+    (void)fprintf(file, "%llu", (unsigned long long)request->seed);
+    if (request->is_quiet) {
+        (void)fprintf(file, " quiet=1");
+    }
+    if (request->minutes > 0) {
+        (void)fprintf(file, " minutes=%u", request->minutes);
+    }
+    for (size_t i = 0; i < request->set_count; i++) {
+        (void)fprintf(file, " %s", request->sets[i].text);
+    }
+    (void)fprintf(file, " verdict %d %s\n", result->verdict, result->promise);
+    (void)fclose(file);
+}
+
+static void shrink(struct total *total, const struct sim_request *failed,
+                   const struct sim_result *result)
+{
+    struct sim_request request = *failed;
+    uint32_t runs;
+
+    if (arguments.shrink_s == 0 || total->shrunk == SHRUNK_MAX || result->verdict == SIM_UNSTEADY) {
+        return;
+    }
+    total->shrunk++;
+    runs = sim_shrink(&request, result, (uint32_t)arguments.shrink_s);
+    printf("  smaller, after %u runs: foliot-sim --trace ", runs);
+    sim_request_print(&request);
+}
+
+/* False: no process could be had. */
+static bool add_seed(struct total *total, const struct sim_request *request)
+{
+    struct sim_result result;
+    struct sim_result second;
+
+    if (!sim_seed_fork(request, &arguments.look, &result)) {
         return false;
     }
     if (result.verdict == SIM_PASSED && total->count % TWICE_EVERY == 0) {
         total->twice++;
-        if (!run_child(seed, &second) || second.digest != result.digest) {
-            printf("seed %llu: UNSTEADY: two runs differ\n", (unsigned long long)seed);
+        if (!sim_seed_fork(request, &arguments.look, &second) || second.digest != result.digest) {
+            printf("seed %llu: UNSTEADY: two runs differ\n", (unsigned long long)request->seed);
             result.verdict = SIM_UNSTEADY;
         }
         total->virtual_s += (double)second.virtual_us / 1e6;
     }
     if (arguments.is_digests) {
-        printf("seed %llu: digest %016llx\n", (unsigned long long)seed,
+        printf("seed %llu: digest %016llx\n", (unsigned long long)request->seed,
                (unsigned long long)result.digest);
     }
     total->count++;
-    total->failed += result.verdict != SIM_PASSED;
     total->worst = result.verdict > total->worst ? result.verdict : total->worst;
     total->virtual_s += (double)result.virtual_us / 1e6;
     add_figures(&total->figures, &result.figures);
+    if (result.verdict != SIM_PASSED) {
+        total->failed++;
+        keep_failed(request, &result);
+        shrink(total, request, &result);
+    }
+    tell_progress(total);
+    return true;
+}
+
+/* "SEED [quiet=1] [minutes=M] [OPTION=VALUE]... what it guards". False: an option that there is
+ * not. */
+static bool parse_line(char *line, struct sim_request *request, bool *has_seed)
+{
+    char *rest = NULL;
+    char *end = NULL;
+    char *word = strtok_r(line, " \n", &rest);
+
+    *request = arguments.request;
+    request->seed = word == NULL ? 0 : strtoull(word, &end, 10);
+    *has_seed = word != NULL && end != word;
+    while (*has_seed && (word = strtok_r(NULL, " \n", &rest)) != NULL &&
+           strchr(word, '=') != NULL) {
+        if (strcmp(word, "quiet=1") == 0) {
+            request->is_quiet = true;
+        } else if (strncmp(word, "minutes=", 8) == 0) {
+            request->minutes = (uint32_t)strtoul(word + 8, NULL, 10);
+        } else if (!sim_request_set(request, word, strlen(word))) {
+            printf("%s: seed %llu: there is no option %s\n", arguments.corpus,
+                   (unsigned long long)request->seed, word);
+            return false;
+        }
+    }
     return true;
 }
 
 static bool add_corpus(struct total *total)
 {
     FILE *file = fopen(arguments.corpus, "r");
-    char line[256];
+    char line[512];
     bool is_fine = file != NULL;
 
     while (is_fine && fgets(line, sizeof(line), file) != NULL) {
-        char *end = line;
-        uint64_t seed = strtoull(line, &end, 10);
+        struct sim_request request;
+        bool has_seed = false;
 
-        is_fine = end == line || add_seed(total, seed);
+        is_fine = parse_line(line, &request, &has_seed) && (!has_seed || add_seed(total, &request));
     }
     if (file != NULL) {
         (void)fclose(file);
@@ -293,26 +221,10 @@ static bool add_corpus(struct total *total)
     return is_fine;
 }
 
-static int run_seeds(void)
+static void print_total(const struct total *total)
 {
-    struct total total = {.worst = SIM_PASSED};
-    const struct check_figures *sum = &total.figures;
-    double start = seconds();
-    bool is_fine = true;
+    const struct check_figures *sum = &total->figures;
 
-    if (arguments.corpus != NULL) {
-        is_fine = add_corpus(&total);
-    }
-    for (uint64_t i = 0; is_fine && arguments.corpus == NULL && i < arguments.count; i++) {
-        is_fine = add_seed(&total, arguments.first + i);
-        if (arguments.is_stopped && total.failed > 0) {
-            break;
-        }
-    }
-    if (!is_fine) {
-        printf("cannot start a process or read the seeds\n");
-        return EXIT_FAILURE;
-    }
     printf("created %llu, done %llu, cancelled %llu, dead %llu, expired %llu, redriven %llu; "
            "starts %llu, updates %llu, "
            "unknown answers %llu, refusals %llu\n",
@@ -321,27 +233,56 @@ static int run_seeds(void)
            (unsigned long long)sum->expired, (unsigned long long)sum->redriven,
            (unsigned long long)sum->starts, (unsigned long long)sum->updates,
            (unsigned long long)sum->unknown_answers, (unsigned long long)sum->refusals);
-    printf("%.0f virtual seconds in %.1f s: %.0f times real time; %llu seeds run twice alike\n",
-           total.virtual_s, seconds() - start, total.virtual_s / (seconds() - start),
-           (unsigned long long)total.twice);
-    printf("%llu passed, %llu failed\n", (unsigned long long)(total.count - total.failed),
-           (unsigned long long)total.failed);
+    printf("%.0f virtual seconds in %.1f s, %.1f s of one core: %.0f times real time; "
+           "%llu seeds run twice alike\n",
+           total->virtual_s, seconds() - total->begun_s, processor_s(),
+           total->virtual_s / processor_s(), (unsigned long long)total->twice);
+    printf("%llu passed, %llu failed\n", (unsigned long long)(total->count - total->failed),
+           (unsigned long long)total->failed);
+}
+
+static int run_seeds(void)
+{
+    struct total total = {.worst = SIM_PASSED, .begun_s = seconds(), .told_s = seconds()};
+    struct sim_request request = arguments.request;
+    bool is_fine = true;
+
+    if (arguments.corpus != NULL) {
+        is_fine = add_corpus(&total);
+    }
+    for (uint64_t i = 0; is_fine && arguments.corpus == NULL && i < arguments.count; i++) {
+        request.seed = arguments.first + i * arguments.step;
+        is_fine = add_seed(&total, &request);
+        if (arguments.is_stopped && total.failed > 0) {
+            break;
+        }
+    }
+    if (!is_fine) {
+        printf("cannot start a process or read the seeds\n");
+        return EXIT_FAILURE;
+    }
+    print_total(&total);
     return total.worst;
 }
 
 static int run_one(void)
 {
-    struct result result;
+    struct sim_request request = arguments.request;
+    struct sim_result result;
 
     (void)setvbuf(stdout, NULL, _IOFBF, 1 << 16);
-    run_seed(arguments.first, &result);
-    printf(
-        "seed %llu: digest %016llx, %llu events, %.1f virtual seconds, %llu created, %llu starts, "
-        "first start at most %.3f ms late\n",
-        (unsigned long long)arguments.first, (unsigned long long)result.digest,
-        (unsigned long long)result.event_count, (double)result.virtual_us / 1e6,
-        (unsigned long long)result.figures.created, (unsigned long long)result.figures.starts,
-        (double)result.figures.late_us_max / 1e3);
+    request.seed = arguments.first;
+    sim_seed_run(&request, &arguments.look, &result);
+    printf("seed %llu: digest %016llx, %llu events, %.1f virtual seconds in %.3f s of one core: "
+           "%.0f times real time; %llu created, %llu starts, first start at most %.3f ms late\n",
+           (unsigned long long)request.seed, (unsigned long long)result.digest,
+           (unsigned long long)result.event_count, (double)result.virtual_us / 1e6, processor_s(),
+           (double)result.virtual_us / 1e6 / processor_s(),
+           (unsigned long long)result.figures.created, (unsigned long long)result.figures.starts,
+           (double)result.figures.late_us_max / 1e3);
+    if (result.verdict != SIM_PASSED) {
+        shrink(&(struct total){0}, &request, &result);
+    }
     printf("%d passed, %d failed\n", result.verdict == SIM_PASSED, result.verdict != SIM_PASSED);
     return result.verdict;
 }
@@ -350,7 +291,7 @@ static bool parse_mutant(const char *name)
 {
     for (int i = 0; i < SIM_MUTANT_COUNT; i++) {
         if (strcmp(sim_mutant_name((enum sim_mutant)i), name) == 0) {
-            arguments.mutant = (enum sim_mutant)i;
+            arguments.request.mutant = (enum sim_mutant)i;
             return true;
         }
     }
@@ -366,12 +307,95 @@ static bool parse_number(const char *text, uint64_t *out)
     return errno == 0 && end != text && *end == '\0';
 }
 
+/* NODESxSHARDS. */
+static bool parse_shape(const char *text)
+{
+    char set[32];
+    char *x = NULL;
+    char *end = NULL;
+    unsigned long nodes = strtoul(text, &x, 10);
+    unsigned long shards = *x == 'x' ? strtoul(x + 1, &end, 10) : 0;
+    int len = snprintf(set, sizeof(set), "nodes=%lu", nodes);
+
+    if (end == NULL || *end != '\0' || nodes < 1 || nodes > SIM_NODE_COUNT_MAX || shards < 1 ||
+        shards > SHARD_COUNT_MAX || !sim_request_set(&arguments.request, set, (size_t)len)) {
+        return false;
+    }
+    len = snprintf(set, sizeof(set), "shards=%lu", shards);
+    return sim_request_set(&arguments.request, set, (size_t)len);
+}
+
+/* An argument that has a value. */
+static bool parse_valued(const char *name, const char *value)
+{
+    uint64_t number = 0;
+
+    if (strcmp(name, "--set") == 0) {
+        return sim_request_set(&arguments.request, value, strlen(value));
+    }
+    if (strcmp(name, "--shape") == 0) {
+        return parse_shape(value);
+    }
+    if (strcmp(name, "--mutant") == 0) {
+        return parse_mutant(value);
+    }
+    if (strcmp(name, "--corpus") == 0) {
+        arguments.corpus = value;
+        return value[0] != '\0';
+    }
+    if (strcmp(name, "--failed") == 0) {
+        arguments.failed = value;
+        return value[0] != '\0';
+    }
+    if (strcmp(name, "--task") == 0) {
+        arguments.task = value;
+        return value[0] != '\0';
+    }
+    if (!parse_number(value, &number)) {
+        return false;
+    }
+    if (strcmp(name, "--seeds") == 0) {
+        arguments.count = number;
+    } else if (strcmp(name, "--first") == 0) {
+        arguments.first = number;
+    } else if (strcmp(name, "--step") == 0) {
+        arguments.step = number;
+    } else if (strcmp(name, "--seed") == 0) {
+        arguments.first = number;
+        arguments.is_one = true;
+    } else if (strcmp(name, "--minutes") == 0) {
+        arguments.request.minutes = (uint32_t)number;
+    } else if (strcmp(name, "--shard") == 0) {
+        arguments.look.filter.has_shard = true;
+        arguments.look.filter.shard = (uint32_t)number;
+    } else if (strcmp(name, "--progress") == 0) {
+        arguments.progress_s = number;
+    } else if (strcmp(name, "--shrink") == 0) {
+        arguments.shrink_s = number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* A task's id says its shard, once it is known how many there are. */
+static bool parse_task(void)
+{
+    struct sim_request request = arguments.request;
+    struct sim_options options;
+
+    request.seed = arguments.first;
+    sim_request_options(&request, &options);
+    return arguments.task == NULL ||
+           sim_tell_want_task(&arguments.look.filter, arguments.task, options.shard_count);
+}
+
 /* An argument that has no value. */
 static bool parse_switch(const char *text)
 {
-    bool *const places[] = {&arguments.is_trace, &arguments.is_digests, &arguments.is_stopped,
-                            &arguments.is_list};
-    const char *const names[] = {"--trace", "--digests", "--stop", "--mutants"};
+    bool *const places[] = {&arguments.look.is_told, &arguments.is_digests, &arguments.is_stopped,
+                            &arguments.is_list, &arguments.request.is_quiet};
+    const char *const names[] = {"--trace", "--digests", "--stop", "--mutants", "--quiet"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         if (strcmp(text, names[i]) == 0) {
@@ -384,44 +408,20 @@ static bool parse_switch(const char *text)
 
 static bool parse(int argc, char **argv)
 {
-    arguments = (struct arguments){.first = 1, .count = 20};
+    arguments = (struct arguments){.first = 1, .count = 20, .step = 1};
     for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        uint64_t minutes = 0;
-
         if (parse_switch(argv[i])) {
             continue;
         }
-        i++;
-        if (strcmp(argv[i - 1], "--seeds") == 0 && parse_number(value, &arguments.count)) {
-            continue;
+        if (i + 1 < argc && parse_valued(argv[i], argv[i + 1])) {
+            i++;
+        } else {
+            (void)fprintf(stderr, "foliot-sim: no such argument, or not its kind of value: %s %s\n",
+                          argv[i], i + 1 < argc ? argv[i + 1] : "");
+            return false;
         }
-        if (strcmp(argv[i - 1], "--first") == 0 && parse_number(value, &arguments.first)) {
-            continue;
-        }
-        if (strcmp(argv[i - 1], "--seed") == 0 && parse_number(value, &arguments.first)) {
-            arguments.is_one = true;
-            continue;
-        }
-        if (strcmp(argv[i - 1], "--minutes") == 0 && parse_number(value, &minutes)) {
-            arguments.minutes = (uint32_t)minutes;
-            continue;
-        }
-        if (strcmp(argv[i - 1], "--corpus") == 0 && value[0] != '\0') {
-            arguments.corpus = value;
-            continue;
-        }
-        if (strcmp(argv[i - 1], "--set") == 0 && arguments.set_count < SET_COUNT &&
-            set_option(&(struct sim_options){0}, value)) {
-            arguments.sets[arguments.set_count++] = value;
-            continue;
-        }
-        if (strcmp(argv[i - 1], "--mutant") == 0 && parse_mutant(value)) {
-            continue;
-        }
-        return false;
     }
-    return true;
+    return parse_task();
 }
 
 /* One a line: its name, and who has to catch it. */
@@ -439,10 +439,14 @@ int main(int argc, char **argv)
     // Brokers come and go: their large arrays are mapped each time, zero without being written.
     (void)mallopt(M_MMAP_THRESHOLD, MAP_BYTES);
     if (!parse(argc, argv)) {
-        (void)fprintf(stderr,
-                      "usage: foliot-sim [--seeds N] [--first S] [--seed S] [--trace] [--digests] "
-                      "[--minutes M] [--mutant NAME] [--corpus FILE] [--set OPTION=VALUE]... "
-                      "[--stop] [--mutants]\n");
+        (void)fprintf(
+            stderr,
+            "usage: foliot-sim [--seeds N] [--first S] [--step K] [--seed S] [--corpus FILE]\n"
+            "                  [--minutes M] [--shape NODESxSHARDS] [--set OPTION=VALUE]...\n"
+            "                  [--quiet] [--mutant NAME] [--trace [--shard N] [--task ID]]\n"
+            "                  [--digests] [--stop] [--shrink SECONDS] [--progress SECONDS]\n"
+            "                  [--failed FILE]\n"
+            "       foliot-sim --mutants\n");
         return EXIT_FAILURE;
     }
     if (arguments.is_list) {

@@ -279,6 +279,33 @@ static void set(struct sim_options *options, const struct option *option, int64_
     }
 }
 
+size_t sim_options_count(void)
+{
+    return ARRAY_COUNT(OPTIONS);
+}
+
+const char *sim_options_name(size_t option)
+{
+    REQUIRE(option < ARRAY_COUNT(OPTIONS));
+    return OPTIONS[option].name;
+}
+
+int64_t sim_options_get(const struct sim_options *options, size_t option)
+{
+    REQUIRE(option < ARRAY_COUNT(OPTIONS));
+    return get(options, &OPTIONS[option]);
+}
+
+size_t sim_options_find(const char *name)
+{
+    size_t option = 0;
+
+    while (strcmp(sim_options_name(option), name) != 0) {
+        option++;
+    }
+    return option;
+}
+
 bool sim_options_set(struct sim_options *options, const char *name, size_t name_len, int64_t value)
 {
     for (size_t i = 0; i < ARRAY_COUNT(OPTIONS); i++) {

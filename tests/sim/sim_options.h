@@ -121,6 +121,12 @@ void sim_options_print(const struct sim_options *options, struct buf *out);
 /* Change one option by the name that is printed. False: there is none of that name. */
 bool sim_options_set(struct sim_options *options, const char *name, size_t name_len, int64_t value);
 
+/* All options by number. sim_options_find() must find one. */
+size_t sim_options_count(void);
+const char *sim_options_name(size_t option);
+int64_t sim_options_get(const struct sim_options *options, size_t option);
+size_t sim_options_find(const char *name);
+
 /* Name of a mutant, and the checkers, by the promises they hold, one of which has to catch it. */
 const char *sim_mutant_name(enum sim_mutant mutant);
 const char *sim_mutant_checkers(enum sim_mutant mutant);
