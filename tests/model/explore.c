@@ -365,7 +365,7 @@ enum explore_verdict explore_run(const struct model *model, size_t states_max, b
     uint32_t length = 0;
 
     REQUIRE(model->state_bytes <= MODEL_STATE_BYTES_MAX && states_max > 0);
-    (void)clock_gettime(CLOCK_MONOTONIC, &start);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
     if (open_search(&explore, model, states_max)) {
         search(&explore);
         verdict = judge(&explore, is_traced, &length);
@@ -373,7 +373,7 @@ enum explore_verdict explore_run(const struct model *model, size_t states_max, b
         printf("NO ROOM for the search\n");
     }
     close_search(&explore);
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     printf("states=%u transitions=%llu steps=%u time=%.1f\n", explore.count,
            (unsigned long long)explore.steps, length,
            (double)(end.tv_sec - start.tv_sec) +

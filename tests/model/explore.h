@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What states are made of. */
+typedef uint8_t u8;
+
 struct explore;
 
 /* One kind of step. `code` names what does it in the product: "file function", or "world" for what

@@ -7,6 +7,9 @@
 
 #include "tests/model/explore.h"
 
+/* Ownership, fencing, claims and calls of one shard and one task. */
+extern const struct model model_own;
+
 /* Tasks of one order key, across retries, cancels, updates and hand-over. */
 extern const struct model model_order;
 

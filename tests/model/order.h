@@ -20,7 +20,6 @@ enum {
     LATE_RANK = 4
 };
 
-typedef uint8_t u8;
 /* Rules of the protocol: 1 as it is to be. */
 struct order_options {
     int one, held, inherit, stopped, head, busy, bucket, keep, keep_row, near_asks;
