@@ -29,6 +29,15 @@ int64_t check_converge_us(const struct check *check)
            (20 + options->shard_count / 2) * (options->store_us + options->coord_us);
 }
 
+/* Nobody else's; one that was deleted by hand is missed at the next look at everything, which is
+ * once a minute and harms nobody. */
+static bool is_znode_right(const struct check *check, uint32_t shard, const struct sim_node *owner)
+{
+    const struct sim_node *holder = sim_coord_owner(check->sim->coord, shard);
+
+    return holder == owner || (holder == NULL && !check->sim->is_over);
+}
+
 void check_owners(struct check *check)
 {
     struct sim *sim = check->sim;
@@ -52,7 +61,7 @@ void check_owners(struct check *check)
                 }
             }
         }
-        if (count != 1 || sim_coord_owner(sim->coord, i) != owner) {
+        if (count != 1 || !is_znode_right(check, i, owner)) {
             sim_fail(sim, SIM_STUCK, "K-7",
                      "shard %u has %u active owners, %lld ms after the last fault", i, count,
                      (long long)(check_converge_us(check) / US_PER_MS));

@@ -10,6 +10,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_faults.h"
+#include "tests/sim/sim_link.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_store.h"
@@ -174,7 +175,9 @@ void sim_until(struct sim *sim, int64_t at)
 void sim_heal(struct sim *sim)
 {
     sim->is_healed = true;
+    sim_links_heal(sim->links);
     sim_faults_heal(sim->faults);
+    sim_coord_heal(sim->coord);
     sim_load_heal(sim->load);
 }
 
@@ -211,6 +214,7 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     prng_init_named(&sim->memory, options->seed, "memory");
     mem_set_hook(may_allocate, sim);
     make_cluster(sim);
+    sim->links = sim_links_new(sim);
     sim->store = sim_store_new(sim);
     sim->coord = sim_coord_new(sim);
     sim->load = sim_load_new(sim);
@@ -242,6 +246,7 @@ void sim_free(struct sim *sim)
     sim_faults_free(sim->faults);
     sim_load_free(sim->load);
     sim_coord_free(sim->coord);
+    sim_links_free(sim->links);
     sim_store_free(sim->store);
     store_mem_free(sim->mem);
     check_free(sim->check);
@@ -282,6 +287,7 @@ enum sim_verdict sim_run(struct sim *sim)
     sim_load_start(sim->load);
     sim_faults_start(sim->faults);
     check_start_looking(sim->check);
+    sim_links_start(sim->links);
     sim_until(sim, sim->options.faults_us);
     check_all_rows(sim->check);
     if (sim->verdict == SIM_PASSED) {

@@ -26,6 +26,7 @@ struct sim_store;
 struct sim_coord;
 struct sim_load;
 struct sim_faults;
+struct sim_links;
 struct check;
 
 /* How a run ended; also the exit status of the program. */
@@ -74,6 +75,7 @@ struct sim {
     struct sim_coord *coord;
     struct sim_load *load;
     struct sim_faults *faults;
+    struct sim_links *links;
     struct check *check;
     enum sim_verdict verdict;
     char promise[16]; /* which one was broken: "K-4" */

@@ -21,6 +21,8 @@ enum fault_kind {
     FAULT_COORD,
     FAULT_TIMELINE,
     FAULT_STEP,
+    FAULT_HIDE,
+    FAULT_REBUILD,
     FAULT_COUNT
 };
 
@@ -45,6 +47,7 @@ struct sim_faults {
     struct mend cuts[SIM_NODE_COUNT_MAX];
     struct mend databases[DATABASE_COUNT_MAX];
     struct mend coord;
+    struct mend rebuild;
 };
 
 /* A process that runs undisturbed, or NULL. */
@@ -113,6 +116,28 @@ static void step_clock(struct sim_faults *faults)
     sim->clock_offset[database] += step_us;
 }
 
+/* Somebody is not told of somebody else from now on. */
+static void hide_node(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+    uint32_t from = (uint32_t)prng_below(&faults->prng, sim->options.node_count);
+    uint32_t whom = (uint32_t)prng_below(&faults->prng, sim->options.node_count);
+
+    if (from != whom) {
+        sim_coord_hide(sim->coord, &sim->nodes[from], &sim->nodes[whom]);
+    }
+}
+
+/* ZooKeeper is lost; somebody sees to it a while later. */
+static void rebuild(struct sim_faults *faults)
+{
+    if (!faults->rebuild.event.is_planned) {
+        sim_coord_rebuild(faults->sim->coord);
+        sim_after(faults->sim, &faults->rebuild.event,
+                  sim_span(&faults->prng, faults->sim->options.cut_us));
+    }
+}
+
 static void strike(struct sim_faults *faults, enum fault_kind kind)
 {
     struct sim *sim = faults->sim;
@@ -165,6 +190,12 @@ static void strike(struct sim_faults *faults, enum fault_kind kind)
     case FAULT_STEP:
         step_clock(faults);
         break;
+    case FAULT_HIDE:
+        hide_node(faults);
+        break;
+    case FAULT_REBUILD:
+        rebuild(faults);
+        break;
     case FAULT_COUNT:
         UNREACHABLE();
     }
@@ -206,6 +237,14 @@ static void on_mend_coord(struct sim *sim, struct sim_event *event, bool is_drop
     }
 }
 
+static void on_mend_rebuild(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    (void)event;
+    if (!is_dropped) {
+        sim_coord_adopt(sim->coord);
+    }
+}
+
 struct sim_faults *sim_faults_new(struct sim *sim)
 {
     struct sim_faults *faults = sim_need(1, sizeof(*faults));
@@ -221,6 +260,8 @@ struct sim_faults *sim_faults_new(struct sim *sim)
         [FAULT_COORD] = options->coord_stop_every_us,
         [FAULT_TIMELINE] = options->timeline_every_us,
         [FAULT_STEP] = options->clock_step_every_us,
+        [FAULT_HIDE] = options->hide_every_us,
+        [FAULT_REBUILD] = options->rebuild_every_us,
     };
 
     faults->sim = sim;
@@ -235,6 +276,7 @@ struct sim_faults *sim_faults_new(struct sim *sim)
         faults->cuts[i] = (struct mend){{.fire = on_mend_cut}, faults, i};
     }
     faults->coord = (struct mend){{.fire = on_mend_coord}, faults, 0};
+    faults->rebuild = (struct mend){{.fire = on_mend_rebuild}, faults, 0};
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
         faults->databases[i] = (struct mend){{.fire = on_mend_database}, faults, i};
     }
@@ -261,6 +303,10 @@ void sim_faults_heal(struct sim_faults *faults)
     }
     sim_cancel(sim, &faults->coord.event);
     sim_coord_start(sim->coord);
+    if (faults->rebuild.event.is_planned) {
+        sim_cancel(sim, &faults->rebuild.event);
+        sim_coord_adopt(sim->coord);
+    }
     for (uint32_t i = 0; i < sim->options.database_count; i++) {
         sim_cancel(sim, &faults->databases[i].event);
         sim_store_up(sim->store, i);

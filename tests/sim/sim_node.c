@@ -34,8 +34,7 @@ boot_us sim_node_boot(const struct sim_node *node)
            now % PPM * node->drift_ppm / PPM;
 }
 
-/* True time at which the boot clock will not be before `boot`. */
-static int64_t true_time_of(const struct sim_node *node, boot_us boot)
+int64_t sim_node_true_time(const struct sim_node *node, boot_us boot)
 {
     int64_t left = time_clamp(boot - sim_node_boot(node), 0, US_PER_S * 1000000);
 
@@ -53,6 +52,16 @@ void sim_node_now(struct sim_node *node, struct now *now)
             now->database[i].lower_us += CLOCK_AHEAD_US;
             now->database[i].upper_us += CLOCK_AHEAD_US;
         }
+    }
+}
+
+void sim_node_set_now(struct sim_node *node)
+{
+    struct now now;
+
+    if (node->broker != NULL) {
+        sim_node_now(node, &now);
+        broker_set_now(node->broker, &now);
     }
 }
 
@@ -88,7 +97,7 @@ static void on_turn(struct sim *sim, struct sim_event *event, bool is_dropped)
     wake = broker_next_wake(node->broker, &now);
     if (wake != BOOT_NEVER) {
         // A loop that has nothing but its own haste still takes a moment for each turn.
-        plan_turn(node, time_max(true_time_of(node, wake), node->sim->now + 20));
+        plan_turn(node, time_max(sim_node_true_time(node, wake), node->sim->now + 20));
     }
 }
 
@@ -201,6 +210,42 @@ static void fill_options(struct sim_node *node, struct broker_options *options)
     memcpy(options->self.instance, node->instance, sizeof(node->instance));
 }
 
+static void on_session(void *ctx, enum coord_session session)
+{
+    struct sim_node *node = ctx;
+    struct now now;
+
+    sim_node_now(node, &now);
+    broker_on_session(node->broker, &now, session);
+}
+
+static void on_members(void *ctx, const struct member *members, size_t count)
+{
+    struct sim_node *node = ctx;
+    struct now now;
+
+    sim_node_now(node, &now);
+    broker_on_members(node->broker, &now, members, count);
+}
+
+static void on_shard_free(void *ctx, uint32_t shard)
+{
+    struct sim_node *node = ctx;
+    struct now now;
+
+    sim_node_now(node, &now);
+    broker_on_shard_free(node->broker, &now, shard);
+}
+
+static void on_shard_lost(void *ctx, uint32_t shard)
+{
+    struct sim_node *node = ctx;
+    struct now now;
+
+    sim_node_now(node, &now);
+    broker_on_shard_lost(node->broker, &now, shard);
+}
+
 void sim_node_start(struct sim_node *node)
 {
     struct sim *sim = node->sim;
@@ -209,6 +254,11 @@ void sim_node_start(struct sim_node *node)
                              .outbound = &node->target.outbound,
                              .on_event = on_event,
                              .on_event_ctx = node};
+    const struct coord_events events = {.on_session = on_session,
+                                        .on_members = on_members,
+                                        .on_shard_free = on_shard_free,
+                                        .on_shard_lost = on_shard_lost,
+                                        .ctx = node};
     int err;
 
     REQUIRE(!node->is_up);
@@ -221,7 +271,7 @@ void sim_node_start(struct sim_node *node)
     }
     fill_options(node, &options);
     node->store = sim_store_open(sim->store, node);
-    node->coord = sim_coord_open(sim->coord, node);
+    node->coord = sim_coord_open(sim->coord, node, &events);
     env.store = node->store;
     env.coord = node->coord;
     err = broker_new(&env, &options, &node->broker);
@@ -271,7 +321,7 @@ void sim_node_pause(struct sim_node *node, int64_t span_us)
     REQUIRE(node->is_up && !node->is_paused);
     TRACE(&node->sim->trace, "pause", node->number, span_us);
     node->is_paused = true;
-    sim_coord_set_paused(node->sim->coord, node, true);
+    sim_coord_set_paused(node->sim->coord, node);
     sim_cancel(node->sim, &node->change);
     sim_after(node->sim, &node->change, span_us);
 }
@@ -285,7 +335,7 @@ void sim_node_resume(struct sim_node *node)
     TRACE(&node->sim->trace, "resume", node->number);
     node->is_paused = false;
     sim_cancel(node->sim, &node->change);
-    sim_coord_set_paused(node->sim->coord, node, false);
+    sim_coord_set_paused(node->sim->coord, node);
     list_init(&waiting);
     list_move_all(&waiting, &node->waiting);
     while ((link = list_take_first(&waiting)) != NULL) {

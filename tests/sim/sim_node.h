@@ -58,6 +58,12 @@ void sim_node_drain(struct sim_node *node);
 /* Its boot clock now. */
 boot_us sim_node_boot(const struct sim_node *node);
 
+/* True time at which its boot clock will not be before `boot`. */
+int64_t sim_node_true_time(const struct sim_node *node, boot_us boot);
+
+/* The core, if there is one, hears what time it is: before a callback that comes without. */
+void sim_node_set_now(struct sim_node *node);
+
 /* What the loop would sample now. */
 void sim_node_now(struct sim_node *node, struct now *now);
 

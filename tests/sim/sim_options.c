@@ -231,6 +231,10 @@ static const struct option {
     OPTION("no_room", no_room_permille),
     OPTION("no_memory", no_memory_permille),
     OPTION("coord_lost", coord_lost_permille),
+    OPTION("coord_lag_us", coord_lag_us),
+    OPTION("hear", hear_permille),
+    OPTION("hide_every_us", hide_every_us),
+    OPTION("rebuild_every_us", rebuild_every_us),
     OPTION("expire_every_us", expire_every_us),
     OPTION("znode_lost_every_us", znode_lost_every_us),
     OPTION("cut_every_us", cut_every_us),
@@ -243,6 +247,10 @@ static const struct option {
     OPTION("drain_every_us", drain_every_us),
     OPTION("one_gone", is_one_gone),
     OPTION("call_lost", call_lost_permille),
+    OPTION("link_twice", link_twice_permille),
+    OPTION("link_late", link_late_permille),
+    OPTION("link_cut_every_us", link_cut_every_us),
+    OPTION("swizzle_every_us", swizzle_every_us),
     OPTION("target_us", target_us),
     OPTION("target_retry", target_retry_permille),
     OPTION("target_dead", target_dead_permille),
@@ -361,6 +369,22 @@ static void draw_room(struct sim_options *options, struct prng *prng)
     }
 }
 
+/* What the coordinator and the links do besides: a stream of its own. */
+static void draw_links(struct sim_options *options, uint64_t seed)
+{
+    struct prng prng;
+
+    prng_init_named(&prng, seed, "options of links");
+    options->coord_lag_us = PICK(&prng, 0, 0, 200000, 3000000);
+    options->hear_permille = share(&prng, 20);
+    options->hide_every_us = every(&prng, MINUTE_US);
+    options->link_twice_permille = share(&prng, 10);
+    options->link_late_permille = share(&prng, 10);
+    options->link_cut_every_us = every(&prng, MINUTE_US);
+    options->swizzle_every_us = every(&prng, 2 * MINUTE_US);
+    options->rebuild_every_us = prng_chance(&prng, 150) ? every(&prng, 2 * MINUTE_US) : 0;
+}
+
 void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minutes)
 {
     struct prng prng;
@@ -375,6 +399,7 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_target(options, &prng);
     draw_storm(options, &prng);
     draw_room(options, &prng);
+    draw_links(options, seed);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)

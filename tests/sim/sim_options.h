@@ -84,7 +84,12 @@ struct sim_options {
     uint32_t no_room_permille;   /* requests that are refused when they are made */
     uint32_t no_memory_permille; /* allocations of the core that fail */
     /* faults of the coordinator */
-    uint32_t coord_lost_permille; /* requests, half of them after they took effect */
+    uint32_t coord_lost_permille; /* calls of ZooKeeper at which the connection breaks, half of
+                                     them after they took effect; watch events that get lost */
+    int64_t coord_lag_us;         /* most that a server is behind the leader; some are */
+    uint32_t hear_permille;       /* events that a core hears twice, late or not at all */
+    int64_t hide_every_us;        /* a broker is not told of another any more, for long */
+    int64_t rebuild_every_us;     /* ZooKeeper is lost, made anew, and adopted later */
     int64_t expire_every_us;
     int64_t znode_lost_every_us;
     int64_t cut_every_us; /* a broker loses its link to the coordinator */
@@ -99,6 +104,10 @@ struct sim_options {
     bool is_one_gone; /* the first broker is dead for good when the faults end */
     /* faults of the network between users and brokers */
     uint32_t call_lost_permille;
+    uint32_t link_twice_permille; /* messages that arrive once more, later */
+    uint32_t link_late_permille;  /* messages that others overtake */
+    int64_t link_cut_every_us;    /* one direction of a link, or both */
+    int64_t swizzle_every_us;     /* links of some brokers stop one by one */
     /* the target */
     int64_t target_us; /* mean of an execution */
     uint32_t target_retry_permille;
