@@ -278,8 +278,8 @@ static void on_answer(struct coord_request *inner)
         op_free(op);
         return;
     }
-    TRACE(&sim->trace, "coord", client->node->number, inner->kind, inner->shard, inner->result,
-          inner->generation);
+    TRACE(&sim->trace, inner->kind == COORD_PUBLISH ? "publish" : "coord", client->node->number,
+          inner->kind, inner->shard, inner->result, inner->generation);
     outer->result = inner->result;
     outer->generation = inner->generation;
     if (inner->kind == COORD_ACQUIRE && inner->result == 0) {
