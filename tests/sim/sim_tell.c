@@ -28,7 +28,7 @@ enum weight {
  * How an event is told. Of its values: which is the node, shard, epoch and task (NONE: none is).
  * In the text, "{3:x}" is value 3 as x says: "e" error, "o" outcome, "k" kind of operation, "c"
  * kind of call, "q" kind of request to the coordinator, "s" session, "t" wall clock relative to
- * now, "u" span in microseconds, "p" epoch, "" number.
+ * now, "u" span in microseconds, "p" epoch, "g" generation, if there is one, "" number.
  */
 static const struct form {
     const char *what;
@@ -65,7 +65,7 @@ static const struct form {
     {"session", 0, NONE, NONE, NONE, PLAIN, "session: {1:s}"},
     {"members", 0, NONE, NONE, NONE, CHATTER, "hears of {1} members"},
     {"publish", 0, NONE, NONE, NONE, CHATTER, "coordinator: publish: {3:e}"},
-    {"coord", 0, 2, NONE, NONE, PLAIN, "coordinator: {1:q}: {3:e}, generation {4}"},
+    {"coord", 0, 2, NONE, NONE, PLAIN, "coordinator: {1:q}: {3:e}{4:g}"},
     {"znode-lost", 0, 1, NONE, NONE, PLAIN, "hears that its owner znode is gone"},
     {"znode-free", 0, 1, NONE, NONE, PLAIN, "hears that its owner znode is nobody's"},
     /* the database */
@@ -260,6 +260,11 @@ static void add_value(const struct sim *sim, const struct form *form, const stru
             add_clock(sim, told, form->shard, value, out);
         }
         break;
+    case 'g':
+        if (value != 0) {
+            (void)buf_printf(out, ", generation %lld", (long long)value);
+        }
+        break;
     case 'u':
         (void)buf_printf(out, "%.3f s", (double)value / 1e6);
         break;
@@ -331,9 +336,9 @@ void sim_tell(const struct sim *sim, const struct sim_tell_filter *filter,
         return;
     }
     if (filter->is_brief) {
-        (void)buf_printf(out, "%8.3f ", (double)told->at / 1e6);
+        (void)buf_printf(out, "%8.3f ", (double)(told->at - filter->from) / 1e6);
     } else {
-        (void)buf_printf(out, "%12.6f ", (double)told->at / 1e6);
+        (void)buf_printf(out, "%12.6f ", (double)(told->at - filter->from) / 1e6);
     }
     (void)buf_append_text(out, form != NULL && form->weight == FAULT ? "* " : "  ");
     if (form != NULL) {

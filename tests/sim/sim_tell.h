@@ -26,6 +26,7 @@ struct sim_tell_filter {
     uint32_t shard;
     bool has_task;
     int64_t seq;   /* of the task */
+    int64_t from;  /* times are told from here, microseconds since the start */
     bool is_brief; /* for transcripts: milliseconds, and nothing that only repeats itself */
 };
 

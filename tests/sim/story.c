@@ -27,9 +27,9 @@ static void step(struct sim *sim, int64_t until)
     MUST_LE(sim->now, until);
 }
 
-struct sim *story_open(const struct sim_options *options)
+struct sim *story_open_traced(const struct sim_options *options, trace_fn fn, void *ctx)
 {
-    struct sim *sim = sim_new(options, NULL, NULL);
+    struct sim *sim = sim_new(options, fn, ctx);
 
     sim_start(sim);
     for (uint32_t i = 0; i < options->shard_count; i++) {
@@ -37,6 +37,11 @@ struct sim *story_open(const struct sim_options *options)
     }
     story_pass(sim, US_PER_S);
     return sim;
+}
+
+struct sim *story_open(const struct sim_options *options)
+{
+    return story_open_traced(options, NULL, NULL);
 }
 
 struct sim *story_open_quiet(uint64_t seed)

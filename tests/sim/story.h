@@ -23,6 +23,9 @@
 /* Start a cluster and wait until every shard is served. */
 struct sim *story_open(const struct sim_options *options);
 
+/* The same; fn sees every event. */
+struct sim *story_open_traced(const struct sim_options *options, trace_fn fn, void *ctx);
+
 /* The same with the quiet options. */
 struct sim *story_open_quiet(uint64_t seed);
 
