@@ -50,6 +50,10 @@ MUTANTS = {
         core("claim.c", "        UNREACHABLE(); // Held until its deadline, and then without a "
              "flight.\n",
              "        settle_as_unknown(broker, shard, entry, op);\n        break;\n")]),
+    "old-outcome": ("K-3", [
+        core("dispatch.c", "entry->state != ENTRY_HELD || entry->slot != report->id.slot ||\n"
+             "        entry->attempt + 1 != report->attempt) {",
+             "entry->state != ENTRY_HELD || entry->slot != report->id.slot) {")]),
     "claims-unread": ("K-2 K-6", [
         core("shard.c", "shard->counter = 0;",
              "shard->counter = 0;\n        shard->has_claims = true;")]),

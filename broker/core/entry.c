@@ -260,6 +260,8 @@ void entry_place(struct shard *shard, struct entry *entry)
         return;
     }
     entry_unlink(shard, entry);
+    entry->body.block =
+        block_shed(entry->body.block); // It was fetched, and is not claimed after all.
     entry_move(entry, ENTRY_WAITING);
     entry_wake_at(shard, entry, entry->due_ms);
 }

@@ -44,6 +44,9 @@ void check_receiver(struct check *check, const struct attempt *attempt, enum out
 void check_reported(struct check *check, const struct sim_node *node, const struct attempt *attempt,
                     enum outcome outcome);
 
+/* A core has taken an outcome that was told it: of the live claim, or it should not have. */
+void check_told(struct check *check, const struct sim_node *node, const struct report *report);
+
 /* --- all along --------------------------------------------------------------------------------*/
 
 /* Look at sums and memory from now on. */

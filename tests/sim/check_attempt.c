@@ -2,6 +2,7 @@
  *
  * What must hold of every call that leaves: K-2, K-4, K-6, and the answers to cancel and update.
  */
+#include "broker/core/inspect.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check_parts.h"
@@ -204,5 +205,27 @@ void check_reported(struct check *check, const struct sim_node *node, const stru
           attempt->attempt, outcome);
     if (found != NULL && outcome != OUTCOME_NOT_STARTED) {
         found->reported = outcome;
+    }
+}
+
+void check_told(struct check *check, const struct sim_node *node, const struct report *report)
+{
+    const struct check_task *task = check_task_find(check, report->shard, report->id);
+    struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, report->attempt);
+    struct shard_view view;
+
+    broker_inspect_shard(node->broker, report->shard, &view);
+    if (view.epoch != check->epoch[report->shard]) {
+        return; // It does not know yet that it is the owner no more, and cannot write it.
+    }
+    if (found == NULL || task->claimed != report->attempt || task->attempt >= report->attempt ||
+        task->end != CHECK_PENDING) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3",
+                 "an outcome of attempt %u was taken, which is not the live claim of task %llx of "
+                 "shard %u",
+                 report->attempt, (unsigned long long)report->id.seq, report->shard);
+    } else if (found->reported == 0 || found->reported == OUTCOME_UNKNOWN) {
+        found->receiver = report->outcome; // It has been heard after all.
+        found->reported = report->outcome;
     }
 }

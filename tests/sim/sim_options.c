@@ -258,6 +258,7 @@ static const struct option {
     OPTION("target_late", target_late_permille),
     OPTION("target_slow_send", target_slow_send_permille),
     OPTION("target_full", target_full_permille),
+    OPTION("rumour", rumour_permille),
 #undef OPTION
 };
 
@@ -400,6 +401,8 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_storm(options, &prng);
     draw_room(options, &prng);
     draw_links(options, seed);
+    prng_init_named(&prng, seed, "rumour options");
+    options->rumour_permille = share(&prng, 20);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)

@@ -116,6 +116,7 @@ struct sim_options {
     uint32_t target_late_permille;
     uint32_t target_slow_send_permille;
     uint32_t target_full_permille;
+    uint32_t rumour_permille; /* attempts of which something is told besides, to whichever broker */
 };
 
 /* Draw everything from the seed. minutes: virtual length of the first phase; 0: drawn too. */

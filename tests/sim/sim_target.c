@@ -9,12 +9,10 @@
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_report.h"
 
 /* A send that is held up, by a connection that has to be made first, takes up to this. */
 #define SLOW_SEND_US (3 * US_PER_S)
-
-/* Times that an outcome for another broker is told. */
-#define TELL_MAX 5
 
 /* An attempt on its way. */
 struct send {
@@ -40,6 +38,7 @@ static void report(struct send *send, enum outcome outcome)
         attempt->error_text = (struct slice){(const uint8_t *)"no\0thanks", 9};
     }
     check_reported(node->sim->check, node, attempt, outcome);
+    sim_report_rumour(node, attempt);
     sim_node_now(node, &now);
     sim_enter_core(node->sim);
     broker_on_outcome(node->broker, &now, attempt);
@@ -103,59 +102,13 @@ static void on_send(struct sim *sim, struct sim_event *event, bool is_dropped)
     sim_after(sim, event, receive(send));
 }
 
-/* An outcome on its way to the broker that owns the shard by now. */
-struct telling {
-    struct sim_event event;
-    struct sim_node *node;
-    struct report report;
-    uint32_t tries;
-};
-
-static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
-{
-    struct telling *telling = CONTAINER_OF(event, struct telling, event);
-    struct sim_node *node = telling->node;
-    const char *address = NULL;
-    struct now now;
-    int result;
-
-    if (is_dropped || telling->tries++ == TELL_MAX) {
-        mem_free(telling);
-        return;
-    }
-    sim_node_now(node, &now);
-    sim_enter_core(sim);
-    result = broker_on_report(node->broker, &now, &telling->report);
-    sim_leave_core(sim);
-    TRACE(&sim->trace, "told", node->number, telling->report.shard, telling->report.id.seq,
-          telling->report.attempt, result);
-    sim_node_touch(node);
-    if (result != ERR_UNAVAILABLE && result != ERR_FENCED &&
-        !prng_chance(&node->target.prng, 100)) { // Some are told twice.
-        mem_free(telling);
-        return;
-    }
-    if (broker_route(node->broker, telling->report.shard, &address) == ROUTE_OTHER) {
-        struct sim_node *other = sim_node_find(sim, address);
-
-        telling->node = other != NULL && other->is_up ? other : node;
-    }
-    telling->event.host = telling->node;
-    sim_after(sim, event, 100 * US_PER_MS);
-}
-
 static void target_report(struct outbound *outbound, const struct report *report)
 {
     struct sim_target *target = CONTAINER_OF(outbound, struct sim_target, outbound);
     struct sim *sim = target->node->sim;
     bool was_in_core = sim_enter_world(sim);
-    struct telling *telling = sim_need(1, sizeof(*telling));
 
-    telling->event = (struct sim_event){.fire = on_tell, .host = target->node};
-    telling->node = target->node;
-    telling->report = *report;
-    telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
-    sim_after(sim, &telling->event, sim_span(&target->prng, sim->options.network_us));
+    sim_report(target->node, report, sim_span(&target->prng, sim->options.network_us));
     sim_leave_world(sim, was_in_core);
 }
 
@@ -190,4 +143,5 @@ void sim_target_init(struct sim_target *target, struct sim_node *node)
     target->outbound.report = target_report;
     target->node = node;
     prng_init_named(&target->prng, node->sim->options.seed ^ node->number, "target");
+    prng_init_named(&target->rumours, node->sim->options.seed ^ node->number, "rumours");
 }

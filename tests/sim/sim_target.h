@@ -15,6 +15,7 @@ struct sim_target {
     struct outbound outbound;
     struct sim_node *node;
     struct prng prng;
+    struct prng rumours;
 };
 
 void sim_target_init(struct sim_target *target, struct sim_node *node);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Outcomes that are told, and rumours.
+ */
+#include "tests/sim/sim_report.h"
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "tests/sim/check.h"
+#include "tests/sim/sim_node.h"
+
+/* Times that an outcome for another broker is told. */
+#define TELL_MAX 5
+
+/* A rumour takes up to this. */
+#define RUMOUR_US (20 * US_PER_S)
+
+/* An outcome on its way to the broker that owns the shard by now. */
+struct telling {
+    struct sim_event event;
+    struct sim_node *node;
+    struct report report;
+    uint32_t tries;
+};
+
+static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct telling *telling = CONTAINER_OF(event, struct telling, event);
+    struct sim_node *node = telling->node;
+    const char *address = NULL;
+    struct now now;
+    int result;
+
+    if (is_dropped || telling->tries++ == TELL_MAX) {
+        mem_free(telling);
+        return;
+    }
+    sim_node_now(node, &now);
+    sim_enter_core(sim);
+    result = broker_on_report(node->broker, &now, &telling->report);
+    sim_leave_core(sim);
+    TRACE(&sim->trace, "told", node->number, telling->report.shard, telling->report.id.seq,
+          telling->report.attempt, result);
+    if (result == 0) {
+        check_told(sim->check, node, &telling->report);
+    }
+    sim_node_touch(node);
+    if (result != ERR_UNAVAILABLE && result != ERR_FENCED &&
+        !prng_chance(&node->target.prng, 100)) { // Some are told twice.
+        mem_free(telling);
+        return;
+    }
+    if (broker_route(node->broker, telling->report.shard, &address) == ROUTE_OTHER) {
+        struct sim_node *other = sim_node_find(sim, address);
+
+        telling->node = other != NULL && other->is_up ? other : node;
+    }
+    telling->event.host = telling->node;
+    sim_after(sim, event, 100 * US_PER_MS);
+}
+
+void sim_report(struct sim_node *node, const struct report *report, int64_t span_us)
+{
+    struct telling *telling = sim_need(1, sizeof(*telling));
+
+    telling->event = (struct sim_event){.fire = on_tell, .host = node};
+    telling->node = node;
+    telling->report = *report;
+    telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
+    telling->report.response = (struct slice){NULL, 0};
+    sim_after(node->sim, &telling->event, span_us);
+}
+
+void sim_report_rumour(struct sim_node *node, const struct attempt *attempt)
+{
+    struct sim *sim = node->sim;
+    struct sim_target *target = &node->target;
+    struct report report = {.id = attempt->id,
+                            .shard = attempt->shard,
+                            .attempt = attempt->attempt,
+                            .outcome = attempt->outcome,
+                            .deadline_ms = attempt->deadline_ms};
+    struct sim_node *listener;
+
+    if (sim->is_healed || !prng_chance(&target->rumours, sim->options.rumour_permille) ||
+        attempt->outcome == OUTCOME_NOT_STARTED) {
+        return;
+    }
+    if (attempt->attempt > 1 && prng_chance(&target->rumours, 400)) { // Of one before it.
+        report.attempt = (uint32_t)prng_between(&target->rumours, 1, attempt->attempt - 1);
+        report.outcome =
+            (enum outcome)prng_between(&target->rumours, OUTCOME_DONE, OUTCOME_OBSOLETE);
+    } else if (attempt->outcome == OUTCOME_UNKNOWN) { // It has been heard after all.
+        report.outcome = prng_chance(&target->rumours, 700) ? OUTCOME_DONE : OUTCOME_RETRY;
+    }
+    listener = &sim->nodes[prng_below(&target->rumours, sim->options.node_count)];
+    if (listener->is_up) {
+        sim_report(listener, &report,
+                   prng_between(&target->rumours, 0, RUMOUR_US / 4) *
+                       prng_between(&target->rumours, 0, 4));
+    }
+}
