@@ -73,6 +73,15 @@ static void on_wake(struct loop_timer *timer, void *ctx)
     (void)ctx;
 }
 
+/* A call that was read at the end of a long turn asks for a delay from then, not from the turn's
+ * beginning: it would be early by the turn's length. */
+static void on_sample(void *ctx)
+{
+    struct server *server = ctx;
+
+    set_now(server, loop_sample_us(server->loop));
+}
+
 /* ---- the outbound's questions ---- */
 
 static const struct queue *on_queue_find(void *ctx, uint32_t id)
@@ -191,6 +200,8 @@ static int open_services(struct server *server)
         .tls = server->tls.peers,
         .broker = server->broker,
         .now = &server->now,
+        .sample = on_sample,
+        .sample_ctx = server,
         .store = server->store,
         .coord = server->coord,
         .config = server->config,

@@ -363,6 +363,14 @@ void service_set_create(struct call *call, const struct create_request *create)
     }
 }
 
+const struct now *service_sample(const struct service *service)
+{
+    if (service->options.sample != NULL) {
+        service->options.sample(service->options.sample_ctx);
+    }
+    return service->options.now;
+}
+
 void service_set_name(struct call *call, const struct task_name *name)
 {
     call->task.id = name->id;

@@ -28,6 +28,9 @@ struct service_options {
     struct resolver *resolver;
     struct broker *broker;
     const struct now *now; /* the time of the turn */
+    /* Bring *now up to this moment, if not NULL: a call is read later than its turn began. */
+    void (*sample)(void *ctx);
+    void *sample_ctx;
     struct store *store;
     struct coord *coord;
     struct queue_sync *queues;

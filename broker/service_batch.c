@@ -489,6 +489,7 @@ static void route_items(struct batch *b)
         return;
     }
     b->is_routing = true;
+    (void)service_sample(b->service);
     pick_slots(b);
     for (uint32_t i = 0; i < b->count; i++) {
         if (b->items[i].state == ITEM_WAITING) {

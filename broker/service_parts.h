@@ -64,6 +64,9 @@ struct service {
     struct loop_task closed;
 };
 
+/* The time, not before the moment when the call in hand was read: its delays count from it. */
+const struct now *service_sample(const struct service *service);
+
 /* Count an object of `tasks` tasks in and out; service_leave may end a close. */
 void service_enter(struct service *service, uint32_t tasks);
 void service_leave(struct service *service, uint32_t tasks);

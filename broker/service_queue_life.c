@@ -22,8 +22,7 @@
 /* When a pause ends, by the home database's clock; 0: when it is resumed. */
 static int pause_end(const struct queue_call *q, wall_ms *until_ms, struct fault *fault)
 {
-    const struct service_options *options = &q->service->options;
-    int64_t upper_us = options->now->database[HOME_DATABASE].upper_us;
+    int64_t upper_us = service_sample(q->service)->database[HOME_DATABASE].upper_us;
 
     *until_ms = q->pause.kind == WHEN_DUE ? q->pause.due_ms : 0;
     if (q->pause.kind != WHEN_DELAY) {

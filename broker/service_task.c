@@ -347,7 +347,7 @@ static void find_owner(struct single *s)
     switch (broker_route(broker, s->call.shard, &address)) {
     case ROUTE_SELF:
         s->state = SINGLE_LOCAL;
-        broker_call(broker, s->service->options.now, &s->call);
+        broker_call(broker, service_sample(s->service), &s->call);
         break;
     case ROUTE_OTHER:
         if (s->is_forwarded) {
