@@ -1,8 +1,11 @@
 # One-line doors to tools/ and the presets. On a bare machine begin with tools/run or tools/test.
 SEEDS ?= 200
+CHAOS_SECONDS ?= 180
+CHAOS_SEED ?=
+ZOOKEEPERS ?= 3
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster test interop examples unit asan tsan sim sim-mutants bench fuzz memcheck lint analyze fmt check
+.PHONY: all build release run demo-cluster test interop examples unit asan tsan sim sim-mutants chaos bench fuzz memcheck lint analyze fmt check
 .PHONY: check-long newcomer clean
 
 all build:
@@ -54,6 +57,11 @@ sim:
 # Break the program on purpose, in each way that the lists know, and see the simulator catch it.
 sim-mutants:
 	tools/mutants
+
+# A cluster of real processes, hurt at random for so long, judged by journals; a table. The seed is printed.
+chaos: release
+	tests/chaos/nemesis.py --build release --seconds $(CHAOS_SECONDS) --zookeepers $(ZOOKEEPERS) \
+	    $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
 
 bench: release
 	tools/bench

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds a history (history.py) against the promises K-1 … K-8. It knows nothing of the brokers: only what
+clients asked and were answered, what receivers saw by their own clock, what the nemesis did, and what is
+in the databases.
+
+What a promotion has lost is known exactly: the lines that only the old primary has. Answered work may be
+missing, repeated or undone only for tasks with such a line.
+"""
+import collections
+
+SESSION_S, TICK_S, SLACK_S = 4, 0.5, 1
+ON_TIME_US = 250_000
+AFTER_US = 6_000_000   # So long behind its end a fault still disturbs the gaps of others.
+AHEAD_US = 15_000_000  # Behind the end of a fault, for how long a gap is looked for.
+
+
+class Verdict:
+    """A promise, what breaks it, and how often a promotion's loss has excused it."""
+
+    def __init__(self, name, text):
+        self.name, self.text = name, text
+        self.faults = []
+        self.lost = 0  # excused by what the promotion has lost
+
+    def add(self, fault):
+        self.faults.append(fault)
+
+
+class Judge:
+    """The verdicts over one history."""
+
+    def __init__(self, history, quiet=None):
+        self.it = history
+        self.quiet = quiet or {}
+        self.verdicts = []
+        self.excused = collections.Counter()   # by what fault
+        self.lost_work = collections.Counter()
+        self.judge()
+
+    def judge(self):
+        for check in (self.lost, self.rising, self.one_outcome, self.early, self.stale,
+                      self.overlap, self.repeats, self.cancelled, self.updates, self.keys,
+                      self.honest, self.brokers, self.recovery):
+            self.verdicts.append(check())
+
+    def failed(self):
+        return [verdict for verdict in self.verdicts if verdict.faults]
+
+    def is_lost(self, task, verdict, *kinds):
+        """True if a promotion has lost something of this task that explains what was found."""
+        if self.it.lost.get(task, set()) & set(kinds):
+            verdict.lost += 1
+            return True
+        return False
+
+    # ---- what has become of a task ----
+
+    def is_done(self, task):
+        return any(one.out in ("done", "obsolete") and one.end_us
+                   for one in self.it.attempts.get(task, ()))
+
+    def was_cancelled(self, task):
+        """By an answer, or perhaps by a call that was never answered."""
+        for _, _, op, word, answer, _ in self.it.changes.get(task, ()):
+            if op == "cancel" and (word == "unknown" or
+                                   word == "ok" and answer["out"] in ("CANCELLED", "STOPPED")):
+                return True
+        return False
+
+    def tasks(self):
+        """(id, item, answered at) of all that was answered OK."""
+        for item in self.it.items.values():
+            for at_us, _, task, word, _ in item.answers:
+                if word == "ok":
+                    yield task, item, at_us
+
+    def lost(self):
+        """K-1, K-2: answered OK, and neither done nor cancelled nor in a database."""
+        verdict = Verdict("lost", "answered work is in effect")
+        for task in {task for task, _, _ in self.tasks()}:
+            if task in self.it.dead or self.is_done(task) or self.was_cancelled(task):
+                continue
+            if task in self.it.pending:
+                if self.it.pending[task][2] * 1000 < self.it.heal_us:
+                    verdict.add(f"{task} was due and is still pending")
+                continue
+            if self.is_lost(task, verdict, "make", "change"):
+                self.lost_work["creates"] += 1
+            else:
+                verdict.add(f"{task} is lost")
+        return verdict
+
+    def rising(self):
+        """K-2: the numbers of a task's attempts only rise. What comes after its own deadline was
+        held up by the network, and is refused."""
+        verdict = Verdict("order", "attempt numbers rise")
+        for task, lines in self.it.attempts.items():
+            highest = 0
+            for one in lines:
+                if one.out != "late" and one.number <= highest and \
+                        not self.is_lost(task, verdict, "claim", "make", "change", "end"):
+                    verdict.add(f"{one!r} came after attempt {highest}")
+                highest = max(highest, one.number)
+        return verdict
+
+    def one_outcome(self):
+        """K-3: a task ends once; what is done is not pending."""
+        verdict = Verdict("one outcome", "a task ends once, each attempt is claimed once")
+        for task, count in self.it.ends.items():
+            redriven = sum(one.out == "dead" for one in self.it.attempts.get(task, ()))
+            if count > 1 + redriven and not self.is_lost(task, verdict, "end"):
+                verdict.add(f"{task} ended {count} times")
+        for task in self.it.pending:
+            if self.is_done(task) and \
+                    not self.is_lost(task, verdict, "end", "claim", "change", "make"):
+                verdict.add(f"{task} is done and still pending")
+        return verdict
+
+    def early(self):
+        """K-4: no attempt before its due time, by the receiver's clock; none with another due time
+        than was asked for."""
+        verdict = Verdict("early", "never before the due time")
+        asked = {}
+        for task, item, _ in self.tasks():
+            asked[task] = item.due_ms
+        for task, lines in self.it.attempts.items():
+            moved = [change for change in self.it.changes.get(task, ())
+                     if change[2] in ("update", "run")]
+            for one in lines:
+                if one.at_us < one.due_ms * 1000:
+                    verdict.add(f"{one!r} came {one.due_ms * 1000 - one.at_us} µs early")
+                elif task in asked and not moved and one.at_us < asked[task] * 1000:
+                    verdict.add(f"{one!r} came before {asked[task]}, which was asked for")
+        return verdict
+
+    def stale(self):
+        """K-5: nobody writes to a shard that is another's; epochs of a shard rise."""
+        verdict = Verdict("stale", "no write of an old epoch is visible")
+        for line in self.it.stale:
+            verdict.add(f"written by another than the owner: {line}")
+        if self.it.lines["claimed twice"]:
+            verdict.add(f"{self.it.lines['claimed twice']} attempts were claimed twice")
+        return verdict
+
+    def pairs(self):
+        """Attempts in a row of one task that the receiver took, the first of them not failed."""
+        for task, lines in self.it.attempts.items():
+            taken = [one for one in lines if one.out != "late"]
+            for first, second in zip(taken, taken[1:]):
+                if first.out in ("done", "obsolete"):
+                    yield task, first, second
+
+    @staticmethod
+    def was_slow(attempt):
+        """True if the receiver may have answered after the attempt's time: a deadline is 2 s behind
+        the end of an attempt that starts at its due time."""
+        return not attempt.end_us or attempt.end_us > (attempt.deadline_ms - 2000) * 1000
+
+    def overlap(self):
+        """K-6: no attempt before the deadline of one whose outcome is not known."""
+        verdict = Verdict("overlap", "no repeat before the deadline")
+        for task, first, second in self.pairs():
+            if second.at_us < first.deadline_ms * 1000 and \
+                    not self.is_lost(task, verdict, "claim", "make", "change", "end"):
+                early_ms = first.deadline_ms - second.at_us // 1000
+                verdict.add(f"{second!r} came {early_ms} ms before the deadline of {first!r}")
+        return verdict
+
+    def repeats(self):
+        """K-6: what was done in time is repeated only if its claim was live at a fault on its owner,
+        its database or its receiver."""
+        verdict = Verdict("repeats", "only of claims that were live at a fault")
+        for task, first, second in self.pairs():
+            fault = self.it.excuse(first)
+            if fault is not None:
+                self.excused[fault.what] += 1
+            elif self.is_lost(task, verdict, "end", "claim", "change", "make"):
+                self.lost_work["outcomes"] += 1
+            elif self.was_slow(first):
+                self.excused["(answered after its time)"] += 1
+            else:
+                verdict.add(f"{second!r} repeats {first!r} of {self.it.owner_of(first)}, "
+                            "at whose claim nothing was hurt")
+        return verdict
+
+    def cancelled(self):
+        """A cancel's answer holds: no attempt ever, or none above the one it names."""
+        verdict = Verdict("cancelled", "no attempt after CANCELLED, none after STOPPED's")
+        for task, changes in self.it.changes.items():
+            lines = self.it.attempts.get(task, ())
+            for _, _, op, word, answer, _ in changes:
+                if op != "cancel" or word != "ok":
+                    continue
+                highest = {"CANCELLED": 0, "STOPPED": answer["n"]}.get(answer["out"])
+                late = [one for one in lines if highest is not None and one.number > highest]
+                if late and not self.is_lost(task, verdict, "end", "make", "change"):
+                    verdict.add(f"{answer['out']} {answer['n']}, and then {late}")
+                elif late:
+                    self.lost_work["cancels"] += 1
+                if answer["out"] == "NOT_FOUND" and \
+                        not self.is_lost(task, verdict, "make"):
+                    verdict.add(f"NOT_FOUND for {task}, which was answered OK")
+        return verdict
+
+    def updates(self):
+        """An answered change of the due time holds for every attempt but the one it names."""
+        verdict = Verdict("updates", "a moved task runs at its new time")
+        for task, changes in self.it.changes.items():
+            moves = [change for change in changes if change[2] in ("update", "run")]
+            if len(moves) != 1 or moves[0][3] != "ok" or moves[0][2] != "update":
+                continue
+            answered_us, _, _, _, answer, ask = moves[0]
+            if any(one.out == "dead" for one in self.it.attempts.get(task, ())):
+                continue  # It was revived, to run at once.
+            for one in self.it.attempts.get(task, ()):
+                if one.number > answer["n"] and one.due_ms < ask["due"] and \
+                        answered_us < one.at_us < ask["due"] * 1000 and \
+                        not self.is_lost(task, verdict, "change", "claim", "make"):
+                    verdict.add(f"{one!r} came by the old due time, attempt {answer['n']} might")
+        return verdict
+
+    def keys(self):
+        """A create that is repeated with its key makes one task."""
+        verdict = Verdict("keys", "one task for each key")
+        for item in self.it.items.values():
+            ids = item.ids()
+            if len(ids) > 1 and not any(self.is_lost(task, verdict, "make", "end") for task in ids):
+                verdict.add(f"{item.token} is {sorted(ids)}")
+        return verdict
+
+    def honest(self):
+        """K-8: what was answered UNAVAILABLE or RESOURCE_EXHAUSTED has not happened."""
+        verdict = Verdict("honest", "UNAVAILABLE means that nothing happened")
+        seen = {one.token for lines in self.it.attempts.values() for one in lines}
+        seen |= {row[3] for row in (*self.it.pending.values(), *self.it.dead.values())}
+        for item in self.it.items.values():
+            if item.is_nothing() and item.token in seen:
+                verdict.add(f"{item.token} was refused, and exists")
+        return verdict
+
+    def brokers(self):
+        """Nobody ends by itself, an orderly end is one, and a stuck loop ends its process."""
+        verdict = Verdict("brokers", "nobody ends by itself; drains are orderly")
+        for line in self.it.events:
+            if line["kind"] == "ended":
+                verdict.add(f"{line['name']} has ended with {line['status']}: {line['log']}")
+            elif line["kind"] == "drained" and line["status"] != 0:
+                verdict.add(f"{line['name']} drained with {line['status']}")
+            elif line["kind"] == "watchdog" and not line["ended"]:
+                verdict.add(f"{line['name']} was stuck and has not ended itself")
+        return verdict
+
+    def recovery(self):
+        """K-7: soon after the last fault every shard is served and nothing is overdue."""
+        verdict = Verdict("recovery", "every shard is served, nothing is overdue")
+        limit_s = SESSION_S + TICK_S + SLACK_S
+        served_s = self.quiet.get("served_s")
+        if served_s is None or served_s > limit_s and not self.quiet.get("stalled"):
+            verdict.add(f"every shard was served after {served_s} s, the promise is {limit_s} s")
+        for name, value in self.quiet.get("figures", {}).items():
+            if value:
+                verdict.add(f"{name} is {value}")
+        return verdict
+
+    # ---- figures ----
+
+    def gaps(self):
+        """Fault → (seconds until the last task of its shards that it made late, 0 if it made none;
+        whether no other fault was on these shards or on a broker meanwhile)."""
+        found = {}
+        firsts = self.it.firsts()
+        faults = [fault for fault in self.it.faults if fault.left is None]
+        for fault in faults:
+            end_us = min(fault.end_us, self.it.heal_us) + AHEAD_US
+            for other in faults:
+                if other.begin_us > fault.begin_us and other.shards & fault.shards:
+                    end_us = min(end_us, other.begin_us)
+            late = [one.at_us for one in firsts
+                    if fault.begin_us <= one.due_ms * 1000 < end_us and
+                    one.at_us - one.due_ms * 1000 > ON_TIME_US and
+                    self.it.shard_of(one.task) in fault.shards]
+            last_us = max(late, default=fault.begin_us)
+            is_alone = not any(
+                other is not fault and other.begin_us < last_us and
+                other.end_us + AFTER_US > fault.begin_us and
+                (other.brokers or other.shards & fault.shards) for other in faults)
+            found[fault] = ((last_us - fault.begin_us) / 1e6, is_alone)
+        return found
+
+    def late_refused(self):
+        return sum(one.out == "late" for lines in self.it.attempts.values() for one in lines)

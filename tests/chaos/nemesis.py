@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of real processes under load, hurt at random, and judged by journals.
+
+  nemesis.py [--seconds N] [--seed N] [--zookeepers 1|3] [--rate N] [--only KIND,…] [--plan]
+
+The seed decides what is hurt, when and for how long; --plan prints that and does nothing. FOLIOT_KEEP=1
+keeps the folder with all logs and journals, --again FOLDER judges such a folder once more. Ends with
+"N passed, N failed".
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools"), str(HERE.parent / "integration")]
+import chaos  # noqa: E402
+import cluster as harness  # noqa: E402
+import faults  # noqa: E402
+import history  # noqa: E402
+import journal  # noqa: E402
+import judge as judges  # noqa: E402
+import plan as plans  # noqa: E402
+import report  # noqa: E402
+import witness  # noqa: E402
+import world as worlds  # noqa: E402
+
+SETTLE_S = 90  # Most time for producers to end and for the last task to be attempted.
+SOON_MS = 60_000
+SERVED_S = 60  # Most time for every shard to be served again.
+
+
+class Lane(threading.Thread):
+    """Does its faults one after the other. It lives until the program ends, for what it has started
+    would end with it."""
+
+    def __init__(self, world, lines, begin):
+        super().__init__(daemon=True)
+        self.world, self.lines, self.start_s = world, lines, begin
+        self.is_done = False
+        self.error = None
+
+    def run(self):
+        for number, line in self.lines:
+            time.sleep(max(0, self.start_s + line["at_s"] - time.monotonic()))
+            if self.world.is_ended:
+                break
+            try:
+                faults.Fault(self.world, number, line).play()
+            except Exception as error:  # pylint: disable=broad-except
+                self.error = f"{line['kind']}: {error!r}"
+                break
+        self.is_done = True
+        threading.Event().wait()
+
+
+def heal(world):
+    """Nothing is hurt any more; how long it took until every shard was served."""
+    world.links.mode(list(world.links.ports), "pass")
+    begin = time.monotonic()
+    world.journal.write(kind="heal")
+    heal_us = journal.now_us()
+    while time.monotonic() < begin + SERVED_S:
+        if world.keeper.seen_us > heal_us and world.keeper.all_served():
+            return round(time.monotonic() - begin, 2)
+        time.sleep(0.05)
+    return None
+
+
+def overdue(world):
+    """Tasks in the databases that are due, or will be within a minute: those of the load that are
+    not to be done for hours do not count."""
+    now_ms = int(time.time() * 1000) + SOON_MS
+    return sum(int(world.pg[number].ask(
+        f"SELECT count(*) FROM foliot.pending WHERE due < to_timestamp({now_ms} / 1000.0)",
+        database)[0]) for number, names in worlds.DATABASES.items() for database in names)
+
+
+def settle(world):
+    """End the load and wait until nothing is overdue; how long that took."""
+    begin = time.monotonic()
+    for producer in world.producers:
+        producer.signal(15)
+    while time.monotonic() < begin + SETTLE_S:
+        if not any(producer.alive() for producer in world.producers) and overdue(world) == 0:
+            break
+        time.sleep(0.5)
+    return round(time.monotonic() - begin, 1)
+
+
+def databases_of(world):
+    """What is in the databases at the end, for the judge."""
+    found = {"shards": world.keeper.databases, "lines": [], "pending": [], "dead": [],
+             "left": world.left}
+    for number, names in worlds.DATABASES.items():
+        for database in names:
+            server = world.pg[number]
+            found["lines"] += witness.read_lines(server, database)
+            found["pending"] += witness.read_rows(server, database, witness.PENDING)
+            found["dead"] += witness.read_rows(server, database, witness.DEAD)
+    return found
+
+
+def run(world, options, lines):
+    """The whole run; the judge over it."""
+    probe = chaos.StallProbe()
+    probe.start()
+    begin_us = journal.now_us()
+    world.start_producers(options.rate)
+    begin = time.monotonic()
+    numbered = list(enumerate(lines))
+    lanes = [Lane(world, [(number, line) for number, line in numbered if line["lane"] == name],
+                  begin) for name in plans.LANES]
+    for lane in lanes:
+        lane.start()
+    harness.until("the last fault to be over", lambda: time.monotonic() > begin + options.seconds and
+                  all(lane.is_done for lane in lanes), options.seconds + 120)
+    heal_us = journal.now_us()
+    served_s = heal(world)
+    stalled = probe.share(heal_us, journal.now_us()) > 0.01
+    quiet_s = settle(world)
+    time.sleep(1)
+    quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled,
+             "figures": {"overdue tasks at the end": overdue(world),
+                         "faults of the nemesis itself": [lane.error for lane in lanes if lane.error],
+                         "producers that have not ended": sum(p.alive() for p in world.producers)}}
+    share = probe.share(begin_us, journal.now_us())
+    probe.end = True
+    databases = databases_of(world)
+    rest = {"quiet": quiet, "stalled": share, "databases": databases}
+    (world.folder / "rest.json").write_text(json.dumps(rest), encoding="utf-8")
+    return judge_folder(world.folder)
+
+
+def judge_folder(folder):
+    """Judge what lies in the folder of a run; how many promises were broken."""
+    rest = json.loads((folder / "rest.json").read_text(encoding="utf-8"))
+    databases = rest["databases"]
+    databases["shards"] = {int(shard): name for shard, name in databases["shards"].items()}
+    judge = judges.Judge(history.read(folder, databases), rest["quiet"])
+    report.print_table(judge, rest["stalled"])
+    return report.print_verdicts(judge)
+
+
+def print_plan(lines):
+    for line in lines:
+        more = ", ".join(f"{name} {value}" for name, value in line.items()
+                         if name not in ("lane", "at_s", "kind", "lasts_s"))
+        print(f"  {line['at_s']:6.1f} s  {line['kind']:<10} {line['lasts_s']:5.1f} s  {more}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=180)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 10**6))
+    parser.add_argument("--zookeepers", type=int, choices=(1, 3), default=3)
+    parser.add_argument("--rate", type=int, default=300)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--build", default=os.environ.get("BUILD", "dev"))
+    parser.add_argument("--plan", action="store_true")
+    parser.add_argument("--again", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    if options.again:
+        return 1 if judge_folder(options.again) else 0
+    only = tuple(filter(None, options.only.split(",")))
+    lines = plans.make(options.seed, options.seconds, only)
+    print(f"nemesis: seed {options.seed}, {options.seconds} s, {options.zookeepers} ZooKeeper, "
+          f"{options.rate} tasks/s; again: tests/chaos/nemesis.py --seed {options.seed} --seconds "
+          f"{options.seconds} --zookeepers {options.zookeepers} --rate {options.rate}", flush=True)
+    print_plan(lines)
+    sys.stdout.flush()
+    if options.plan:
+        return 0
+    with worlds.World(options.build, options.seed, options.zookeepers) as world:
+        return 1 if run(world, options, lines) else 0
+
+
+if __name__ == "__main__":
+    harness.exit_with(main)
