@@ -38,6 +38,123 @@ static void rig_report(struct outbound *outbound, const struct report *report)
     CONTAINER_OF(outbound, struct rig, outbound)->reports++;
 }
 
+/* Note a request, so that its callback is seen when it enters the core. */
+static struct rig_passage *pass(struct rig *rig, void *request, void *owner)
+{
+    for (size_t i = 0; i < PASSAGES_MAX; i++) {
+        struct rig_passage *passage = &rig->passages[i];
+
+        if (passage->request == NULL) {
+            passage->request = request;
+            passage->owner = owner;
+            passage->rig = rig;
+            return passage;
+        }
+    }
+    check_fail("a free passage", __FILE__, __LINE__);
+}
+
+static void on_batch(struct store_batch *batch)
+{
+    struct rig_passage passage = *(struct rig_passage *)batch->owner;
+
+    memset(batch->owner, 0, sizeof(passage));
+    batch->owner = passage.owner;
+    passage.rig->in_core = true;
+    passage.cb.batch(batch);
+    passage.rig->in_core = false;
+}
+
+static void on_read(struct store_read *read)
+{
+    struct rig_passage passage = *(struct rig_passage *)read->owner;
+
+    memset(read->owner, 0, sizeof(passage));
+    read->owner = passage.owner;
+    passage.rig->in_core = true;
+    passage.cb.read(read);
+    passage.rig->in_core = false;
+}
+
+static void on_bump(struct store_bump *bump)
+{
+    struct rig_passage passage = *(struct rig_passage *)bump->owner;
+
+    memset(bump->owner, 0, sizeof(passage));
+    bump->owner = passage.owner;
+    passage.rig->in_core = true;
+    passage.cb.bump(bump);
+    passage.rig->in_core = false;
+}
+
+static int door_write(struct store *store, struct store_batch *batch)
+{
+    struct rig *rig = CONTAINER_OF(store, struct rig, door);
+    struct rig_passage *passage = pass(rig, batch, batch->owner);
+    int err;
+
+    passage->cb.batch = batch->cb;
+    batch->cb = on_batch;
+    batch->owner = passage;
+    rig->in_core = false;
+    err = rig->store->write(rig->store, batch);
+    rig->in_core = true;
+    if (err != 0) {
+        memset(passage, 0, sizeof(*passage));
+    }
+    return err;
+}
+
+static int door_read(struct store *store, struct store_read *read)
+{
+    struct rig *rig = CONTAINER_OF(store, struct rig, door);
+    struct rig_passage *passage = pass(rig, read, read->owner);
+    int err;
+
+    passage->cb.read = read->cb;
+    read->cb = on_read;
+    read->owner = passage;
+    rig->in_core = false;
+    err = rig->store->read(rig->store, read);
+    rig->in_core = true;
+    if (err != 0) {
+        memset(passage, 0, sizeof(*passage));
+    }
+    return err;
+}
+
+static int door_bump(struct store *store, struct store_bump *bump)
+{
+    struct rig *rig = CONTAINER_OF(store, struct rig, door);
+    struct rig_passage *passage = pass(rig, bump, bump->owner);
+    int err;
+
+    passage->cb.bump = bump->cb;
+    bump->cb = on_bump;
+    bump->owner = passage;
+    rig->in_core = false;
+    err = rig->store->bump(rig->store, bump);
+    rig->in_core = true;
+    if (err != 0) {
+        memset(passage, 0, sizeof(*passage));
+    }
+    return err;
+}
+
+static void tick(struct rig *rig)
+{
+    rig->in_core = true;
+    broker_tick(rig->broker, &rig->now);
+    rig->in_core = false;
+}
+
+void rig_call(struct rig *rig, struct call *call)
+{
+    rig->in_core = true;
+    broker_call(rig->broker, &rig->now, call);
+    rig->in_core = false;
+}
+
 void rig_set_time(struct rig *rig, wall_ms ms)
 {
     rig->now.boot = (ms - START_MS + 1000) * US_PER_MS;
@@ -65,10 +182,12 @@ void rig_turn(struct rig *rig)
         if (request->kind == COORD_ACQUIRE) {
             request->generation = ++rig->generation;
         }
+        rig->in_core = true;
         request->cb(request);
+        rig->in_core = false;
     }
     store_mem_run(rig->mem);
-    broker_tick(rig->broker, &rig->now);
+    tick(rig);
 }
 
 /* Turn until `span` has passed, a millisecond a turn. */
@@ -80,7 +199,7 @@ void rig_pass(struct rig *rig, span_ms span)
     }
 }
 
-void rig_open(struct rig *rig)
+int rig_build(struct rig *rig)
 {
     struct broker_options options = {.database_count = 1,
                                      .writer = 7,
@@ -90,40 +209,67 @@ void rig_open(struct rig *rig)
     struct store_mem_options mem_options = {.shard_count = SHARDS, .database_count = 1};
     struct store_mem_client_options client = {0};
     struct broker_env env = {.seed = 1};
-    struct queue queue;
+    int err;
 
     memset(rig, 0, sizeof(*rig));
     rig->mem = store_mem_new(&mem_options);
     rig->store = store_mem_client(rig->mem, &client);
+    rig->door = (struct store){.write = door_write, .read = door_read, .bump = door_bump};
     rig->coord.submit = rig_submit;
     rig->outbound.start = rig_start;
     rig->outbound.report = rig_report;
     list_init(&rig->requests);
     env.coord = &rig->coord;
-    env.store = rig->store;
+    env.store = &rig->door;
     env.outbound = &rig->outbound;
     options.cluster.shard_count = SHARDS;
     memcpy(options.self.name, "one", 4);
     memcpy(options.self.instance, "0000000000000001", 17);
     rig->self = options.self;
-    cr_assert_eq(broker_new(&env, &options, &rig->broker), 0);
+    rig->in_core = true;
+    err = broker_new(&env, &options, &rig->broker);
+    rig->in_core = false;
+    return err;
+}
+
+void rig_queues(struct rig *rig)
+{
+    struct queue queue;
+
+    queue_init(&queue);
+    queue.id = 1;
+    queue.retry.jitter_permille = 0;
+    rig->in_core = true;
+    broker_on_queues(rig->broker, &rig->now, &queue, 1, 1);
+    rig->in_core = false;
+}
+
+void rig_begin(struct rig *rig)
+{
     for (size_t i = 1; i < DATABASE_COUNT_MAX; i++) {
         rig->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
     }
     rig_set_time(rig, START_MS);
-    queue_init(&queue);
-    queue.id = 1;
-    queue.retry.jitter_permille = 0;
-    broker_on_queues(rig->broker, &rig->now, &queue, 1, 1);
+    rig_queues(rig);
+    rig->in_core = true;
     broker_on_session(rig->broker, &rig->now, COORD_NEW);
     broker_on_members(rig->broker, &rig->now, &rig->self, 1);
+    rig->in_core = false;
     rig_pass(rig, 20);
+}
+
+void rig_open(struct rig *rig)
+{
+    cr_assert_eq(rig_build(rig), 0);
+    rig_begin(rig);
 }
 
 void rig_close(struct rig *rig)
 {
     store_mem_crash(rig->mem, rig->store);
-    broker_free(rig->broker);
+    if (rig->broker != NULL) {
+        broker_free(rig->broker);
+    }
     store_mem_free(rig->mem);
 }
 
@@ -149,7 +295,7 @@ void rig_ask(struct rig *rig, struct call *call)
 {
     size_t before = rig->answered;
 
-    broker_call(rig->broker, &rig->now, call);
+    rig_call(rig, call);
     for (int i = 0; i < 100 && rig->answered == before; i++) {
         rig_turn(rig);
     }
@@ -168,7 +314,9 @@ struct call rig_by_id(struct rig *rig, enum call_kind kind, struct task_id id)
 void rig_end(struct rig *rig, size_t index, enum outcome outcome)
 {
     rig->running[index]->outcome = outcome;
+    rig->in_core = true;
     broker_on_outcome(rig->broker, &rig->now, rig->running[index]);
+    rig->in_core = false;
 }
 
 uint32_t rig_entries(const struct rig *rig)
@@ -201,8 +349,8 @@ void rig_bump(struct rig *rig, uint16_t slot)
     struct shard_view new;
 
     broker_inspect_shard(rig->broker, call.shard, &old);
-    broker_call(rig->broker, &rig->now, &call);
-    broker_tick(rig->broker, &rig->now);
+    rig_call(rig, &call);
+    tick(rig);
     store_mem_give_up(rig->mem, rig_write(rig));
     for (int i = 0; i < 100 && rig->answered == before; i++) {
         rig_turn(rig);

@@ -18,8 +18,25 @@
 #define SHARDS       4U
 #define ATTEMPTS_MAX 16384
 
+/* A request of the core on its way through the rig's door, which notes who is running. */
+struct rig_passage {
+    void *request;
+    union {
+        store_batch_cb batch;
+        store_read_cb read;
+        store_bump_cb bump;
+    } cb;
+    void *owner;
+    struct rig *rig;
+};
+
+#define PASSAGES_MAX 64
+
 struct rig {
     struct coord coord; /* first: the vtable finds us */
+    struct store door;  /* what the core takes for the store */
+    struct rig_passage passages[PASSAGES_MAX];
+    bool in_core; /* the core is running, not what stands around it */
     struct outbound outbound;
     struct store_mem *mem;
     struct store *store;
@@ -41,6 +58,17 @@ struct rig {
 /* Owns all shards, and knows queue 1, when it returns. */
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);
+
+/* The steps of rig_open(), for tests in which they may fail: what broker_new() said; then events
+ * and some turns. */
+int rig_build(struct rig *rig);
+void rig_begin(struct rig *rig);
+
+/* Tell the broker of queue 1, as the edge does now and then. */
+void rig_queues(struct rig *rig);
+
+/* Make a call without waiting for its answer. */
+void rig_call(struct rig *rig, struct call *call);
 
 void rig_set_time(struct rig *rig, wall_ms ms);
 wall_ms rig_time(const struct rig *rig);
