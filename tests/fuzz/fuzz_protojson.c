@@ -10,6 +10,7 @@
 #include "proto/message.h"
 #include "proto/protojson.h"
 #include "proto/transcode.h"
+#include "tests/fuzz/fuzz_memory.h"
 
 #include <proto/kinds.pb-c.h>
 #include <string.h>
@@ -44,7 +45,8 @@ static bool write_text(const ProtobufCMessageDescriptor *type, struct slice wire
     arena_init(&arena, 0);
     is_read = message_read(type, wire, &arena, &message, &fault) == 0;
     if (is_read) {
-        REQUIRE(protojson_write(message, text) == 0);
+        is_read = protojson_write(message, text) == 0;
+        REQUIRE_MEMORY(is_read);
     }
     arena_fini(&arena);
     return is_read;
@@ -63,9 +65,9 @@ static void try_text(const ProtobufCMessageDescriptor *type, struct slice text)
         require_fault(&fault);
     } else if (write_text(type, buf_slice(&wire), &texts[0])) {
         buf_clear(&wire);
-        REQUIRE(protojson_read(type, buf_slice(&texts[0]), &wire, &fault) == 0);
-        REQUIRE(write_text(type, buf_slice(&wire), &texts[1]));
-        REQUIRE(slice_equal(buf_slice(&texts[0]), buf_slice(&texts[1])));
+        REQUIRE_MEMORY(protojson_read(type, buf_slice(&texts[0]), &wire, &fault) == 0);
+        REQUIRE_MEMORY(write_text(type, buf_slice(&wire), &texts[1]));
+        REQUIRE_MEMORY(slice_equal(buf_slice(&texts[0]), buf_slice(&texts[1])));
     }
     buf_fini(&wire);
     buf_fini(&texts[0]);

@@ -8,6 +8,7 @@
 #include "lib/base/mem.h"
 #include "lib/rpc/h2.h"
 #include "lib/rpc/rpc_caller.h"
+#include "tests/fuzz/fuzz_memory.h"
 
 #include <string.h>
 
@@ -100,11 +101,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2) {
         return 0;
     }
-    REQUIRE(rpc_caller_open(&options, &events, &world, FIRST_US, &caller) == 0);
+    if (rpc_caller_open(&options, &events, &world, FIRST_US, &caller) != 0) {
+        REQUIRE(fuzz_lacks_memory);
+        return 0;
+    }
     if ((data[0] & 1) != 0) {
-        REQUIRE(rpc_caller_take(caller, FIRST_US,
-                                (struct slice){(const uint8_t *)GREETING, sizeof(GREETING) - 1}) ==
-                0);
+        REQUIRE_MEMORY(
+            rpc_caller_take(caller, FIRST_US,
+                            (struct slice){(const uint8_t *)GREETING, sizeof(GREETING) - 1}) == 0);
     }
     drive(&world, caller, (struct slice){data + 2, size - 2}, 1U + data[1]);
     if (world.started > 0 && world.requests[0].stream != NULL) {

@@ -10,6 +10,7 @@
 #include "lib/base/prng.h"
 #include "lib/rpc/rpc_serving.h"
 #include "lib/rpc/rpc_session.h"
+#include "tests/fuzz/fuzz_memory.h"
 
 #include <string.h>
 
@@ -121,11 +122,14 @@ static void run(struct rpc_serving *serving, struct held *held, const uint8_t *d
     struct prng prng;
 
     prng_init(&prng, 1);
-    REQUIRE(rpc_session_open(serving, "127.0.0.1:1", FIRST_US, &prng, &session) == 0);
+    if (rpc_session_open(serving, "127.0.0.1:1", FIRST_US, &prng, &session) != 0) {
+        REQUIRE(fuzz_lacks_memory);
+        return;
+    }
     if ((data[0] & 1) != 0) {
-        REQUIRE(rpc_session_take(session, FIRST_US,
-                                 (struct slice){(const uint8_t *)PREFACE, sizeof(PREFACE) - 1}) ==
-                0);
+        REQUIRE_MEMORY(
+            rpc_session_take(session, FIRST_US,
+                             (struct slice){(const uint8_t *)PREFACE, sizeof(PREFACE) - 1}) == 0);
     }
     drive(session, (struct slice){data + 2, size - 2}, 1U + data[1]);
     if (held->count > 0) { // One is answered while the connection stands, the others after it.
@@ -162,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     serving.options.response_bytes_max = 10000;
     serving.options.compress_bytes_min = 10;
     for (size_t i = 0; i < ARRAY_COUNT(methods); i++) {
-        REQUIRE(rpc_methods_add(&serving.methods, &methods[i]) == 0);
+        REQUIRE_MEMORY(rpc_methods_add(&serving.methods, &methods[i]) == 0);
     }
     run(&serving, &held, data, size);
     REQUIRE(serving.running_count == 0);

@@ -42,7 +42,7 @@ static void rig_report(struct outbound *outbound, const struct report *report)
 static struct rig_passage *pass(struct rig *rig, void *request, void *owner)
 {
     for (size_t i = 0; i < PASSAGES_MAX; i++) {
-        struct rig_passage *passage = &rig->passages[i];
+        struct rig_passage *passage = &rig->passages[rig->passage_next++ % PASSAGES_MAX];
 
         if (passage->request == NULL) {
             passage->request = request;

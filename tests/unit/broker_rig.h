@@ -30,12 +30,14 @@ struct rig_passage {
     struct rig *rig;
 };
 
-#define PASSAGES_MAX 64
+/* More than the core has requests in flight. */
+#define PASSAGES_MAX 16384
 
 struct rig {
     struct coord coord; /* first: the vtable finds us */
     struct store door;  /* what the core takes for the store */
     struct rig_passage passages[PASSAGES_MAX];
+    size_t passage_next;
     bool in_core; /* the core is running, not what stands around it */
     struct outbound outbound;
     struct store_mem *mem;
