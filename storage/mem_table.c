@@ -51,6 +51,15 @@ void *mem_grow(void *array, size_t count, size_t size)
     return array;
 }
 
+static void shard_init(struct mem_shard *shard)
+{
+    mem_index_init(&shard->by_due);
+    mem_index_init(&shard->by_seq);
+    mem_index_init(&shard->keys);
+    mem_index_init(&shard->ended);
+    mem_index_init(&shard->dead);
+}
+
 void mem_tables_init(struct mem_tables *tables, const struct store_mem_options *options)
 {
     REQUIRE(options->shard_count >= 1 && options->shard_count <= SHARD_COUNT_MAX);
@@ -65,11 +74,7 @@ void mem_tables_init(struct mem_tables *tables, const struct store_mem_options *
 
         shard->database = options->database_of == NULL ? 0 : options->database_of[i];
         REQUIRE(shard->database < options->database_count);
-        mem_index_init(&shard->by_due);
-        mem_index_init(&shard->by_seq);
-        mem_index_init(&shard->keys);
-        mem_index_init(&shard->ended);
-        mem_index_init(&shard->dead);
+        shard_init(shard);
     }
     for (uint32_t i = 0; i < options->database_count; i++) {
         mem_index_init(&tables->databases[i].claims);
@@ -136,23 +141,95 @@ static void shard_fini(struct mem_shard *shard)
     ended_fini(&shard->dead);
 }
 
-void mem_tables_fini(struct mem_tables *tables)
+static void claims_fini(struct mem_index *claims)
 {
     struct mem_index_node *after;
 
+    for (struct mem_index_node *node = mem_index_first(claims); node != NULL; node = after) {
+        after = node->next[0];
+        mem_free(CONTAINER_OF(node, struct mem_claim_row, node));
+    }
+}
+
+void mem_tables_fini(struct mem_tables *tables)
+{
     for (uint32_t i = 0; i < tables->shard_count; i++) {
         shard_fini(&tables->shards[i]);
     }
     for (uint32_t i = 0; i < tables->database_count; i++) {
-        for (struct mem_index_node *node = mem_index_first(&tables->databases[i].claims);
-             node != NULL; node = after) {
-            after = node->next[0];
-            mem_free(CONTAINER_OF(node, struct mem_claim_row, node));
-        }
+        claims_fini(&tables->databases[i].claims);
     }
     mem_free(tables->shards);
     mem_free(tables->databases);
     mem_free(tables->queues);
+}
+
+static void task_own(struct task *task)
+{
+    task->payload = mem_copy_slice(task->payload);
+    task->key = mem_copy_slice(task->key);
+    task->tags = mem_copy_slice(task->tags);
+}
+
+static void row_add(struct mem_shard *shard, const struct task *task)
+{
+    struct mem_row *row = mem_need(1, sizeof(*row));
+
+    row->task = *task;
+    task_own(&row->task);
+    row->by_due.major = due_bucket(task->due_ms);
+    row->by_due.minor = task->id.seq;
+    row->by_seq.major = task->id.seq;
+    mem_index_add(&shard->by_due, &row->by_due);
+    mem_index_add(&shard->by_seq, &row->by_seq);
+}
+
+static void ended_copy(struct mem_index *index, struct mem_index *from)
+{
+    for (struct mem_index_node *node = mem_index_first(from); node != NULL; node = node->next[0]) {
+        struct mem_ended *row = mem_need(1, sizeof(*row));
+
+        *row = *CONTAINER_OF(node, struct mem_ended, node);
+        task_own(&row->ended.task);
+        row->ended.response = mem_copy_slice(row->ended.response);
+        row->ended.error_text = mem_copy_slice(row->ended.error_text);
+        mem_index_add(index, &row->node);
+    }
+}
+
+void mem_shard_copy(struct mem_shard *shard, struct mem_shard *from)
+{
+    struct mem_index_node *node;
+
+    shard_fini(shard);
+    shard_init(shard);
+    shard->epoch = from->epoch;
+    for (node = mem_index_first(&from->by_seq); node != NULL; node = node->next[0]) {
+        row_add(shard, &CONTAINER_OF(node, struct mem_row, by_seq)->task);
+    }
+    for (node = mem_index_first(&from->keys); node != NULL; node = node->next[0]) {
+        struct mem_key *key = mem_need(1, sizeof(*key));
+
+        *key = *CONTAINER_OF(node, struct mem_key, node);
+        key->key = mem_copy_slice(key->key);
+        mem_index_add(&shard->keys, &key->node);
+    }
+    ended_copy(&shard->ended, &from->ended);
+    ended_copy(&shard->dead, &from->dead);
+}
+
+void mem_claims_copy(struct mem_index *claims, struct mem_index *from)
+{
+    claims_fini(claims);
+    mem_index_init(claims);
+    for (struct mem_index_node *node = mem_index_first(from); node != NULL; node = node->next[0]) {
+        const struct mem_claim_row *row = CONTAINER_OF(node, struct mem_claim_row, node);
+        size_t size = sizeof(*row) + row->count * sizeof(row->members[0]);
+        struct mem_claim_row *copy = mem_need(1, size);
+
+        memcpy(copy, row, size);
+        mem_index_add(claims, &copy->node);
+    }
 }
 
 struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id)
@@ -287,18 +364,10 @@ void mem_op_judge(struct mem_shard *shard, struct store_op *op, const struct sto
 
 static void apply_insert(struct mem_shard *shard, const struct store_op *op)
 {
-    struct mem_row *row = mem_need(1, sizeof(*row));
+    struct task task = op->task;
 
-    row->task = op->task;
-    row->task.payload = mem_copy_slice(op->task.payload);
-    row->task.payload_len = (uint32_t)op->task.payload.len;
-    row->task.key = mem_copy_slice(op->task.key);
-    row->task.tags = mem_copy_slice(op->task.tags);
-    row->by_due.major = due_bucket(row->task.due_ms);
-    row->by_due.minor = row->task.id.seq;
-    row->by_seq.major = row->task.id.seq;
-    mem_index_add(&shard->by_due, &row->by_due);
-    mem_index_add(&shard->by_seq, &row->by_seq);
+    task.payload_len = (uint32_t)task.payload.len;
+    row_add(shard, &task);
     if (op->task.key.len > 0) {
         struct mem_key *key = mem_key_find(shard, op->task.queue, op->task.key);
 

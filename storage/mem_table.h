@@ -80,6 +80,11 @@ void mem_free_slice(struct slice slice);
 void mem_tables_init(struct mem_tables *tables, const struct store_mem_options *options);
 void mem_tables_fini(struct mem_tables *tables);
 
+/* Throw away what a shard has and make it equal to another; the same for the claims of a database.
+ */
+void mem_shard_copy(struct mem_shard *shard, struct mem_shard *from);
+void mem_claims_copy(struct mem_index *claims, struct mem_index *from);
+
 /* The row of a task, or NULL. */
 struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id);
 

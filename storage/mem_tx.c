@@ -127,13 +127,13 @@ static bool is_behind(const struct store_mem *mem, const struct store_mem_reques
     return false;
 }
 
-/* Fill in `touched` anew; true if the write has to wait. */
-static bool write_waits(struct store_mem *mem, struct store_mem_request *request)
+/* Fill in `touched` anew; true if the write has to wait for a bump. */
+static bool match_waits(struct store_mem *mem, struct store_mem_request *request)
 {
     const struct store_batch *batch = request->subject.batch;
 
-    if (is_behind(mem, request)) {
-        return true;
+    if (request->has_looked) {
+        return false;
     }
     memset(request->touched, 0, mem_tx_touched_words(mem) * sizeof(request->touched[0]));
     for (size_t i = 0; i < batch->op_count; i++) {
@@ -146,6 +146,16 @@ static bool write_waits(struct store_mem *mem, struct store_mem_request *request
             return true;
         }
         touch(request, op->shard);
+    }
+    request->has_looked = mem->options.fence == STORE_MEM_FENCE_NONE;
+    return false;
+}
+
+/* True if the write has to wait. */
+static bool write_waits(struct store_mem *mem, struct store_mem_request *request)
+{
+    if (is_behind(mem, request) || match_waits(mem, request)) {
+        return true;
     }
     for (size_t i = 0; i < mem->pending_count; i++) {
         const struct store_mem_request *other = mem->pending[i];
@@ -216,8 +226,10 @@ static bool is_named_before(const struct store_batch *batch, size_t i)
     return false;
 }
 
-static void write_execute(struct store_mem *mem, struct store_batch *batch)
+static void write_execute(struct store_mem *mem, struct store_mem_request *request)
 {
+    struct store_batch *batch = request->subject.batch;
+
     for (size_t i = 0; i < batch->op_count; i++) {
         struct store_op *op = &batch->ops[i];
         struct mem_shard *shard = &mem->tables.shards[op->shard];
@@ -225,7 +237,7 @@ static void write_execute(struct store_mem *mem, struct store_batch *batch)
 
         REQUIRE((op->kind != STORE_REDRIVE && op->kind != STORE_PURGE) ||
                 !is_named_before(batch, i));
-        if (!is_ours(mem, batch, op)) {
+        if (request->has_looked ? !touches(request, op->shard) : !is_ours(mem, batch, op)) {
             op->result = ERR_FENCED;
             continue;
         }
@@ -237,20 +249,20 @@ static void write_execute(struct store_mem *mem, struct store_batch *batch)
     }
 }
 
-static void write_commit(struct store_mem *mem, struct store_batch *batch)
+void mem_tx_apply(struct mem_tables *tables, const struct store_batch *batch)
 {
     // Inserts first: one that replaces a key takes it before the old task's end would release it.
     for (int inserts = 1; inserts >= 0; inserts--) {
         for (size_t i = 0; i < batch->op_count; i++) {
             if (batch->ops[i].result == 0 && mem_op_inserts(&batch->ops[i]) == inserts) {
-                mem_op_apply(&mem->tables, &batch->ops[i]);
+                mem_op_apply(tables, &batch->ops[i]);
             }
         }
     }
-    mem_claims_add(&mem->tables, batch);
-    mem_claims_drop(&mem->tables, batch);
+    mem_claims_add(tables, batch);
+    mem_claims_drop(tables, batch);
     if (batch->sweep) {
-        mem_ended_sweep(&mem->tables, batch->database);
+        mem_ended_sweep(tables, batch->database);
     }
 }
 
@@ -299,7 +311,7 @@ static enum store_mem_event execute(struct store_mem *mem, struct store_mem_requ
     request->stage = STORE_MEM_EXECUTED;
     switch (request->kind) {
     case STORE_MEM_WRITE:
-        write_execute(mem, request->subject.batch);
+        write_execute(mem, request);
         break;
     case STORE_MEM_READ:
         mem_snapshot_take(&request->snapshot, &mem->tables, request->subject.read);
@@ -328,11 +340,26 @@ static enum store_mem_event execute(struct store_mem *mem, struct store_mem_requ
     return STORE_MEM_MOVED;
 }
 
+/* Its number in its database, if there is a standby that has to have it too. */
+static uint64_t log_commit(struct store_mem *mem, const struct store_mem_request *request)
+{
+    bool is_write = request->kind == STORE_MEM_WRITE;
+
+    if (mem->standby == NULL || (!is_write && request->kind != STORE_MEM_BUMP)) {
+        return 0;
+    }
+    return mem_standby_log(
+        mem->standby, request->database, is_write ? request->subject.batch : NULL,
+        is_write ? NULL : request->subject.bump, mem->tables.databases[request->database].now_us);
+}
+
 static void tell_commit(struct store_mem *mem, const struct store_mem_request *request,
                         int64_t epoch_before)
 {
     struct store_mem_commit commit = {
         .kind = request->kind,
+        .database = request->database,
+        .number = log_commit(mem, request),
         .client = request->client_number,
         .orphan = request->client == NULL,
         .batch = request->kind == STORE_MEM_WRITE ? request->subject.batch : NULL,
@@ -350,7 +377,7 @@ static void commit(struct store_mem *mem, struct store_mem_request *request)
     int64_t epoch_before = 0;
 
     if (request->kind == STORE_MEM_WRITE) {
-        write_commit(mem, request->subject.batch);
+        mem_tx_apply(&mem->tables, request->subject.batch);
     } else if (request->kind == STORE_MEM_QUEUE_PUT) {
         mem_queue_put(&mem->tables, request->subject.put);
         request->result = request->subject.put->result;

@@ -7,6 +7,7 @@
 #define FOLIOT_STORAGE_MEM_TX_H
 
 #include "storage/mem_snapshot.h"
+#include "storage/mem_standby.h"
 #include "storage/mem_table.h"
 #include "storage/store_mem.h"
 
@@ -45,6 +46,7 @@ struct store_mem_request {
     union mem_subject subject;
     void *owned; /* an orphan's copy of what subject points to */
     int result;
+    bool has_looked; /* `touched` is what a fence without lock saw */
     boot_us sent;
     int64_t executed_us; /* the database's clock */
     struct mem_snapshot snapshot;
@@ -58,6 +60,7 @@ struct store_mem_request {
 struct store_mem {
     struct store_mem_options options;
     struct mem_tables tables;
+    struct mem_standby *standby; /* NULL: there is none */
     struct store_mem_request **pending;
     size_t pending_count;
     size_t pending_capacity;
@@ -70,6 +73,13 @@ bool mem_tx_waits(struct store_mem_request *request);
 
 /* Move a request that is not ENDED; an orphan that ends is taken off the list and freed. */
 enum store_mem_event mem_tx_step(struct store_mem *mem, struct store_mem_request *request);
+
+/* Do all that a write says whose operations have their results. */
+void mem_tx_apply(struct mem_tables *tables, const struct store_batch *batch);
+
+/* A copy of a batch and all that it points to, in one block. Stops the process when out of memory.
+ */
+struct store_batch *mem_batch_copy(const struct store_batch *batch);
 
 /* Bits of `touched` that are in use, in words. */
 size_t mem_tx_touched_words(const struct store_mem *mem);

@@ -754,6 +754,12 @@ void pg_conn_close(struct pg_conn *conn)
     loop_post(conn->options.loop, &conn->task);
 }
 
+void pg_conn_withdraw(struct pg_conn *conn, struct pg_job *job)
+{
+    list_del(&job->link);
+    conn->waiting_count--;
+}
+
 void pg_conn_submit(struct pg_conn *conn, struct pg_job *job)
 {
     REQUIRE(conn->state != PG_CONN_CLOSED);

@@ -129,6 +129,9 @@ void pg_conn_close(struct pg_conn *conn);
 /* Add a job at the end of the line. It ends by done or lost, later. shape: not closed. */
 void pg_conn_submit(struct pg_conn *conn, struct pg_job *job);
 
+/* Take a job back that has not been sent. Neither done nor lost follows. */
+void pg_conn_withdraw(struct pg_conn *conn, struct pg_job *job);
+
 /* Jobs submitted and not over. */
 uint32_t pg_conn_load(const struct pg_conn *conn);
 

@@ -728,6 +728,16 @@ int pg_writer_write(struct pg_writer *writer, struct store_batch *batch)
     return 0;
 }
 
+void pg_writer_refuse(struct pg_writer *writer)
+{
+    // One that has been sent is in a phase; the next comes out of the line with each answer.
+    while (writer->batch != NULL && writer->phase == PG_WRITE_IDLE) {
+        pg_conn_withdraw(&writer->conn, &writer->job);
+        writer->batch->result = ERR_UNAVAILABLE;
+        answer(writer);
+    }
+}
+
 uint32_t pg_writer_load(const struct pg_writer *writer)
 {
     return writer->waiting_count + (writer->batch != NULL);

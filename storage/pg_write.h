@@ -119,6 +119,9 @@ void pg_writer_fini(struct pg_writer *writer);
 /* Take a batch. errors: ERR_FULL. */
 MUST_USE int pg_writer_write(struct pg_writer *writer, struct store_batch *batch);
 
+/* Answer every batch that has not been sent with ERR_UNAVAILABLE. */
+void pg_writer_refuse(struct pg_writer *writer);
+
 /* Batches not answered. */
 uint32_t pg_writer_load(const struct pg_writer *writer);
 

@@ -182,7 +182,7 @@ static size_t batch_byte_count(const struct store_batch *batch)
     return count;
 }
 
-static struct store_batch *batch_copy(const struct store_batch *batch)
+struct store_batch *mem_batch_copy(const struct store_batch *batch)
 {
     size_t ops_size = batch->op_count * sizeof(batch->ops[0]);
     size_t rows_size = batch->drop_count * sizeof(batch->drop_rows[0]);
@@ -216,7 +216,7 @@ static void request_orphan(struct store_mem_request *request)
 {
     switch (request->kind) {
     case STORE_MEM_WRITE:
-        request->subject.batch = batch_copy(request->subject.batch);
+        request->subject.batch = mem_batch_copy(request->subject.batch);
         break;
     case STORE_MEM_BUMP: {
         struct store_bump *bump = mem_need(1, sizeof(*bump));
@@ -487,6 +487,7 @@ struct store_mem *store_mem_new(const struct store_mem_options *options)
     mem->options.database_of = NULL;
     list_init(&mem->clients);
     mem_tables_init(&mem->tables, options);
+    mem->standby = options->has_standby ? mem_standby_new(options) : NULL;
     return mem;
 }
 
@@ -501,8 +502,45 @@ void store_mem_free(struct store_mem *mem)
         mem_free(LIST_ENTRY(link, struct mem_client, link));
     }
     mem_tables_fini(&mem->tables);
+    mem_standby_free(mem->standby);
     mem_free(mem->pending);
     mem_free(mem);
+}
+
+void store_mem_replicate(struct store_mem *mem, uint32_t database, uint64_t number)
+{
+    REQUIRE(mem->standby != NULL && database < mem->tables.database_count);
+    mem_standby_take(mem->standby, database, number);
+}
+
+/* What is open ends with the server that it is open on. */
+static void end_open(struct store_mem *mem, uint32_t database)
+{
+    size_t i = 0;
+
+    while (i < mem->pending_count) {
+        struct store_mem_request *request = mem->pending[i];
+
+        if (request->database != database || !is_transaction(request)) {
+            i++;
+        } else if (request->client == NULL) {
+            store_mem_abort(mem, request);
+        } else {
+            i++;
+            if (request->stage == STORE_MEM_EXECUTED) {
+                request->stage = STORE_MEM_ENDED;
+                request->result = ERR_OUTCOME_UNKNOWN;
+            }
+        }
+    }
+}
+
+uint64_t store_mem_promote(struct store_mem *mem, uint32_t database)
+{
+    REQUIRE(mem->standby != NULL && database < mem->tables.database_count);
+    end_open(mem, database);
+    mem_standby_promote(mem->standby, &mem->tables, database);
+    return mem->standby->arrived[database];
 }
 
 void store_mem_set_clock(struct store_mem *mem, uint32_t database, int64_t now_us)

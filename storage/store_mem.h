@@ -34,8 +34,10 @@ struct store_mem_request;
 /* How a write looks at the shard row. Anything but SHARE is broken on purpose, to see a checker
  * bite. source: RELIABILITY H-2, T-10 */
 enum store_mem_fence {
-    STORE_MEM_FENCE_SHARE, /* FOR SHARE in the same statement */
-    STORE_MEM_FENCE_NONE   /* the epoch is read without a lock */
+    STORE_MEM_FENCE_SHARE,    /* FOR SHARE in the same statement */
+    STORE_MEM_FENCE_NONE,     /* EXISTS: the epoch is read without a lock, as of the begin of the
+                                 statement, whatever that waits for afterwards */
+    STORE_MEM_FENCE_KEY_SHARE /* FOR KEY SHARE: a lock that an UPDATE of the epoch passes by */
 };
 
 enum store_mem_kind {
@@ -66,6 +68,8 @@ enum store_mem_event {
 struct store_mem_commit {
     enum store_mem_kind kind; /* WRITE, BUMP, QUEUE_PUT or QUEUE_DROP */
     uint32_t client;
+    uint32_t database; /* 0 for queues */
+    uint64_t number;   /* WRITE, BUMP: in its database, from 1, if there is a standby; else 0 */
     bool orphan;
     const struct store_batch *batch; /* WRITE: with the results of its operations */
     const struct store_bump *bump;   /* BUMP that raised the epoch */
@@ -79,6 +83,7 @@ struct store_mem_options {
     uint32_t database_count;    /* 1 … DATABASE_COUNT_MAX */
     const uint8_t *database_of; /* shard → database, copied; NULL: all in database 0 */
     enum store_mem_fence fence;
+    bool has_standby;              /* store_mem_promote may be called */
     store_mem_commit_fn on_commit; /* may be NULL; must not call the store */
     void *ctx;                     /* of on_commit */
 };
@@ -170,6 +175,18 @@ void store_mem_abort(struct store_mem *mem, struct store_mem_request *request);
  * reads vanish, its store is freed. Call it while the requests' memory is still there.
  */
 void store_mem_crash(struct store_mem *mem, struct store *store);
+
+/* The standby of a database gets the commits up to this number. shape: there is a standby, and
+ * there are as many. */
+void store_mem_replicate(struct store_mem *mem, uint32_t database, uint64_t number);
+
+/*
+ * The primary of a database is lost and its standby takes its place: every commit that was not
+ * replicated is gone, and the numbers of commits go on after the last one that was. Returns that.
+ * What is open ends: orphans at once, others with ERR_OUTCOME_UNKNOWN; what has not begun is still
+ * to come, on the new server. Queues stay as they are.
+ */
+uint64_t store_mem_promote(struct store_mem *mem, uint32_t database);
 
 /* Step whatever can move, in order of submission, orphans too, until nothing is pending. */
 void store_mem_run(struct store_mem *mem);

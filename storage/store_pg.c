@@ -249,6 +249,11 @@ static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hel
         if (is_known && events->on_changed != NULL) {
             events->on_changed(events->ctx, database->index, hello->system_id, hello->timeline);
         }
+        if (is_known) {
+            // What waits was made by the rows of the server before: the claims that it drops may be
+            // live here. source: RELIABILITY H-6
+            pg_writer_refuse(database->writer);
+        }
     }
     on_clock(database, hello->sent, hello->received, hello->clock_us);
     if (conn == &database->writer->conn) {

@@ -37,7 +37,8 @@ struct store_pg_events {
     void (*on_health)(void *ctx, uint32_t database, bool writable);
     /*
      * System identifier or timeline is not what it was: a failover, or another server. Every shard
-     * in that database is lost. Comes before anything is sent on the new connection.
+     * in that database is lost. Comes before anything is sent on the new connection. Writes that
+     * have not been sent are answered with ERR_UNAVAILABLE right after it.
      */
     void (*on_changed)(void *ctx, uint32_t database, uint64_t system_id, uint32_t timeline);
     /* Something for the log: connected, lost, refused; one line, borrowed for the call. */

@@ -218,6 +218,7 @@ void broker_on_timeline(struct broker *broker, const struct now *now, uint32_t d
             shard_fenced(shard); // A new generation: what the old one knew may be lost.
         }
     }
+    writer_doubt_rows(&broker->databases[database].writer);
 }
 
 /* Publishing. */

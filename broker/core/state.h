@@ -281,6 +281,7 @@ struct writer {
     struct claim_row drops[DROPS_MAX];
     uint32_t drop_count;
     uint32_t drops_flying;
+    bool is_doubtful; /* the batch that is flying was made before the database lost commits */
     bool is_sweep_due;
     boot_us sweep_at;
     struct map keys;       /* keyed inserts of the batch being cut */

@@ -129,6 +129,20 @@ void writer_drop_row(struct writer *writer, struct claim_row row)
     // Else the sweep finds it.
 }
 
+void writer_doubt_rows(struct writer *writer)
+{
+    list_foreach (link, &writer->broker->all_flights) {
+        const struct flight *flight = CONTAINER_OF(link, struct flight, link);
+
+        if (flight->attempt.database == writer->database && flight->group != NULL) {
+            flight->group->is_tainted = true;
+        }
+    }
+    // The store may still read those that are on their way.
+    writer->drop_count = writer->is_flying ? writer->drops_flying : 0;
+    writer->is_doubtful = writer->is_flying;
+}
+
 /* Tell who asked for an operation what came of it. */
 static void deliver(struct broker *broker, const struct store_op *op, const struct note *note,
                     int result)
@@ -232,7 +246,7 @@ static void count_group(struct writer *writer, int result)
             group->live++;
         }
     }
-    group->is_tainted = result != 0;
+    group->is_tainted = result != 0 || writer->is_doubtful;
     if (group->live == 0) {
         pool_give(&writer->broker->groups, group);
     }
@@ -246,11 +260,12 @@ static void batch_done(struct store_batch *batch)
 
     count_batch(writer, result);
     count_group(writer, result);
-    if (result == 0) {
+    if (result == 0 || writer->is_doubtful) {
         memmove(writer->drops, writer->drops + writer->drops_flying,
                 (writer->drop_count - writer->drops_flying) * sizeof(writer->drops[0]));
         writer->drop_count -= writer->drops_flying;
     }
+    writer->is_doubtful = false;
     for (uint32_t i = 0; i < writer->count; i++) {
         const struct store_op *op = &writer->ops[i];
 

@@ -33,6 +33,10 @@ struct store_op *writer_add(struct writer *writer, struct shard *shard, const st
 /* A claim row of ours has no live member any more: delete it with the next batch. */
 void writer_drop_row(struct writer *writer, struct claim_row row);
 
+/* The database may have lost commits: what we know of our claim rows may be untrue. Those that were
+ * to be dropped, and those that are still to come to their end, are left for the sweep. */
+void writer_doubt_rows(struct writer *writer);
+
 /* The shard is being dropped: take its waiting operations out; calls are told by call_cut(). */
 void writer_cut(struct writer *writer, struct shard *shard, bool keep);
 

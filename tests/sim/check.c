@@ -49,7 +49,7 @@ struct check_task *check_task_find(const struct check *check, uint32_t shard, st
 struct check_attempt *check_attempt_find(const struct check_task *task, uint32_t attempt)
 {
     for (size_t i = 0; i < task->attempt_count; i++) {
-        if (task->attempts[i].attempt == attempt) {
+        if (task->attempts[i].attempt == attempt && !task->attempts[i].is_lost) {
             return &task->attempts[i];
         }
     }
@@ -115,6 +115,7 @@ static void take_key(struct check *check, struct check_task *task, const struct 
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took a key that is still remembered",
                  check_name(task).text);
     }
+    check_undo_key(check, key);
     key->holder = task;
 }
 
@@ -141,7 +142,8 @@ static void commit_insert(struct check *check, const struct store_op *op)
     struct check_call *call = check_call_find(check, check_token(op->task.payload));
     int err;
 
-    if (check_task_find(check, op->shard, op->task.id) != NULL) {
+    if (check_task_find(check, op->shard, op->task.id) != NULL ||
+        check_lost_find(check, op->shard, op->task.id) != NULL) {
         sim_fail(check->sim, SIM_UNSAFE, "K-3", "an id was given twice: shard %u, %llx", op->shard,
                  (unsigned long long)op->task.id.seq);
         return;
@@ -163,6 +165,8 @@ static void commit_insert(struct check *check, const struct store_op *op)
     list_add(&check->tasks, &task->link);
     check->task_count++;
     check->pending_count++;
+    check_undo_insert(check, task);
+    check_undo_call(check, task->token);
     if (task->key != 0) {
         take_key(check, task, op);
     }
@@ -199,18 +203,36 @@ static void commit_claim(struct check *check, struct check_task *task, const str
 static bool may_give_up(const struct check *check, const struct check_task *task, uint32_t number,
                         bool for_good)
 {
-    const struct check_attempt *attempt = check_attempt_find(task, number);
-
     if (check_clock(check, task->shard) + sim_clock_slack(check->sim) >=
         task->claim_deadline_ms * US_PER_MS) {
         return true; // It is over, and its outcome may have been lost.
     }
-    if (attempt == NULL) {
-        return false;
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        enum outcome reported = task->attempts[i].reported;
+
+        // One of the same number whose claim was lost counts as well: nothing tells them apart.
+        if (task->attempts[i].attempt == number &&
+            (reported == OUTCOME_RETRY ||
+             (for_good && (reported == OUTCOME_DEAD || reported == OUTCOME_UNKNOWN)))) {
+            return true;
+        }
     }
-    return attempt->reported == OUTCOME_RETRY ||
-           (for_good &&
-            (attempt->reported == OUTCOME_DEAD || attempt->reported == OUTCOME_UNKNOWN));
+    return false;
+}
+
+/* Whether the live attempt, by its number, has been done. */
+static bool was_done(const struct check_task *task, uint32_t number)
+{
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        const struct check_attempt *attempt = &task->attempts[i];
+
+        if (attempt->attempt == number && number == task->claimed &&
+            (attempt->reported == OUTCOME_DONE || attempt->reported == OUTCOME_OBSOLETE) &&
+            attempt->receiver == attempt->reported) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The call under way that asked for this due time; 0 if there is none, or more than one. */
@@ -270,6 +292,7 @@ static void commit_update(struct check *check, struct check_task *task, const st
         return; // A relative time without a payload has no name.
     }
     call = check_call_find(check, number);
+    check_undo_call(check, number);
     call->is_in_effect = true;
     call->task = task;
     if (call->state == CALL_STATE_ANSWERED && call->result != ERR_OUTCOME_UNKNOWN) {
@@ -315,29 +338,41 @@ static void commit_change(struct check *check, struct check_task *task, const st
     }
 }
 
+void check_count_end(struct check *check, enum check_end_kind end, int by)
+{
+    uint64_t more = (uint64_t)(int64_t)by;
+
+    switch (end) {
+    case CHECK_DONE:
+        check->figures.done += more;
+        break;
+    case CHECK_DEAD:
+        check->figures.dead += more;
+        break;
+    case CHECK_CANCELLED:
+        check->figures.cancelled += more;
+        break;
+    case CHECK_EXPIRED:
+        check->figures.expired += more;
+        break;
+    case CHECK_PENDING:
+        check->pending_count += more;
+        break;
+    case CHECK_LOST:
+        break;
+    }
+}
+
 static void end_task(struct check *check, struct check_task *task, enum check_end_kind end)
 {
     task->end = end;
     task->ended = check->sim->now;
-    check->pending_count--;
-    switch (end) {
-    case CHECK_DONE:
-        check->figures.done++;
-        break;
-    case CHECK_DEAD:
-        check->figures.dead++;
+    check_count_end(check, CHECK_PENDING, -1);
+    check_count_end(check, end, 1);
+    if (end == CHECK_DEAD) {
         check->dead = mem_resize(check->dead, (check->dead_count + 1) * sizeof(*check->dead));
         REQUIRE(check->dead != NULL);
         check->dead[check->dead_count++] = task;
-        break;
-    case CHECK_CANCELLED:
-        check->figures.cancelled++;
-        break;
-    case CHECK_EXPIRED:
-        check->figures.expired++;
-        break;
-    case CHECK_PENDING:
-        break;
     }
 }
 
@@ -394,6 +429,7 @@ static void commit_redrive(struct check *check, struct check_task *task, const s
         take_key(check, task, op);
     }
     call = check_call_find(check, task->redrive);
+    check_undo_call(check, task->redrive);
     call->is_in_effect = true;
     if (call->state == CALL_STATE_ANSWERED && call->result != ERR_OUTCOME_UNKNOWN) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s was redriven after that was answered %s",
@@ -403,7 +439,6 @@ static void commit_redrive(struct check *check, struct check_task *task, const s
 
 static void commit_delete(struct check *check, struct check_task *task, const struct store_op *op)
 {
-    const struct check_attempt *attempt = check_attempt_find(task, op->expected_attempt + 1);
     uint32_t candidates = (uint32_t)task->cancel_count;
 
     if (op->end == TASK_END_EXPIRED) {
@@ -415,9 +450,7 @@ static void commit_delete(struct check *check, struct check_task *task, const st
         candidates += check_key_find(check, task->queue, task->key)->open;
     }
     task->candidates = candidates;
-    if (attempt != NULL && attempt->attempt == task->claimed &&
-        (attempt->reported == OUTCOME_DONE || attempt->reported == OUTCOME_OBSOLETE) &&
-        attempt->receiver == attempt->reported) {
+    if (was_done(task, op->expected_attempt + 1)) {
         end_task(check, task, CHECK_DONE);
         return;
     }
@@ -456,6 +489,9 @@ static void commit_op(struct check *check, const struct store_op *op)
         return;
     }
     task = check_task_find(check, op->shard, op->task.id);
+    if (task != NULL) {
+        check_undo_task(check, task);
+    }
     if (op->kind == STORE_REDRIVE) {
         commit_redrive(check, task, op);
         return;
@@ -485,8 +521,10 @@ static void commit_op(struct check *check, const struct store_op *op)
     }
 }
 
-static void commit_bump(struct check *check, const struct store_bump *bump, int64_t before)
+static void commit_bump(struct check *check, const struct store_bump *bump,
+                        const struct store_mem_commit *commit)
 {
+    int64_t before = commit->epoch_before;
     int64_t *epoch = &check->epoch[bump->shard];
 
     TRACE(&check->sim->trace, "epoch", bump->shard, bump->epoch);
@@ -494,7 +532,10 @@ static void commit_bump(struct check *check, const struct store_bump *bump, int6
         sim_fail(check->sim, SIM_UNSAFE, "K-5", "the epoch of shard %u went from %lld to %lld",
                  bump->shard, (long long)*epoch, (long long)bump->epoch);
     }
+    check_lost_epoch(check, bump->shard, bump->epoch, commit->client);
+    check_undo_epoch(check, bump->shard);
     *epoch = bump->epoch;
+    check->epoch_client[bump->shard] = commit->client;
 }
 
 /* A store need not look at a row that the broker vouches for: an attempt would start for nothing.
@@ -512,8 +553,10 @@ void check_on_commit(void *ctx, const struct store_mem_commit *commit)
 {
     struct check *check = ctx;
 
+    check->commit_database = commit->database;
+    check->commit_number = commit->number;
     if (commit->kind == STORE_MEM_BUMP) {
-        commit_bump(check, commit->bump, commit->epoch_before);
+        commit_bump(check, commit->bump, commit);
     }
     if (commit->kind != STORE_MEM_WRITE) {
         return;
@@ -548,6 +591,10 @@ struct check *check_new(struct sim *sim)
     map_init(&check->keys, TASKS_MAX);
     for (uint32_t i = 0; i < SHARD_COUNT_MAX; i++) {
         map_init(&check->tasks_by_seq[i], TASKS_MAX);
+        map_init(&check->lost_by_seq[i], TASKS_MAX);
+    }
+    for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
+        list_init(&check->undo[i]);
     }
     return check;
 }
@@ -558,10 +605,12 @@ void check_free(struct check *check)
     struct check_key *key;
     struct list *link;
 
+    check_undo_free(check);
     while ((link = list_take_first(&check->tasks)) != NULL) {
         struct check_task *task = CONTAINER_OF(link, struct check_task, link);
 
         mem_free(task->attempts);
+        mem_free(task->lost_claims);
         mem_free(task->updates);
         mem_free(task->cancels);
         mem_free(task);

@@ -18,6 +18,13 @@ void check_free(struct check *check);
 /* A transaction has committed. ctx is the struct check. */
 void check_on_commit(void *ctx, const struct store_mem_commit *commit);
 
+/* Commits of a database up to this number cannot be lost any more. */
+void check_on_replicated(struct check *check, uint32_t database, uint64_t number);
+
+/* The commits of a database after this number are lost: what they did is taken back, and with it
+ * what depends on them may differ from what was answered, and nothing else. */
+void check_on_promote(struct check *check, uint32_t database, uint64_t number);
+
 /* --- calls of users ---------------------------------------------------------------------------*/
 
 /* A number for a new call; goes along in the payload of creates and updates. */
@@ -112,7 +119,13 @@ struct check_figures {
     uint64_t updates;
     uint64_t unknown_answers;
     uint64_t refusals;
-    int64_t late_us_max; /* latest first start, after the later of due and insert */
+    uint64_t promotions;
+    uint64_t lost_commits;    /* by them */
+    uint64_t lost_tasks;      /* by them: never created */
+    uint64_t lost_starts;     /* attempts whose claim was lost before they started */
+    uint64_t lost_overlaps;   /* attempts beside one whose claim was lost */
+    uint64_t excused_answers; /* answers that a promotion has made untrue */
+    int64_t late_us_max;      /* latest first start, after the later of due and insert */
 };
 void check_get_figures(const struct check *check, struct check_figures *out);
 

@@ -66,7 +66,12 @@ static void check_others(struct check *check, const struct check_task *task,
     for (size_t i = 0; i < task->attempt_count; i++) {
         const struct check_attempt *other = &task->attempts[i];
 
-        if (other->attempt >= attempt->attempt) {
+        if (other->is_lost ||
+            (check_is_doubled(task, other->attempt) && other->attempt < attempt->attempt)) {
+            // Its claim is not there, or what ended it may have been the outcome of one that is
+            // not.
+            check->figures.lost_overlaps += check_may_run(check, task, other);
+        } else if (other->attempt >= attempt->attempt) {
             sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u started after attempt %u",
                      check_name(task).text, attempt->attempt, other->attempt);
         } else if (check_may_run(check, task, other)) {
@@ -111,6 +116,10 @@ static void check_payload(struct check *check, const struct check_task *task,
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: attempt %u has another key",
                  check_name(task).text, attempt->attempt);
     }
+    if (task->lost_at != 0 && check_token(attempt->payload) != task->token &&
+        check_call_find(check, check_token(attempt->payload))->is_lost) {
+        return; // The bytes of an update that has never been.
+    }
     if (check_token(attempt->payload) == task->token) {
         if (attempt->payload.len != task->payload_len) {
             sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: attempt %u has %zu bytes of %zu",
@@ -148,10 +157,46 @@ static void check_answers(struct check *check, struct check_task *task,
     }
 }
 
-void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt)
+static void add_attempt(struct check *check, const struct sim_node *node, struct check_task *task,
+                        const struct attempt *attempt, bool is_lost)
+{
+    struct check_attempt *added;
+
+    task->attempts =
+        mem_resize(task->attempts, (task->attempt_count + 1) * sizeof(*task->attempts));
+    REQUIRE(task->attempts != NULL);
+    added = &task->attempts[task->attempt_count++];
+    *added = (struct check_attempt){.attempt = attempt->attempt,
+                                    .node = node->number,
+                                    .deadline_ms = attempt->deadline_ms,
+                                    .started = check->sim->now,
+                                    .is_lost = is_lost};
+}
+
+static struct check_task *find_task(const struct check *check, const struct attempt *attempt)
 {
     struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
-    struct check_attempt *added;
+
+    return task != NULL ? task : check_lost_find(check, attempt->shard, attempt->id);
+}
+
+static struct check_attempt *find_attempt(const struct check *check, const struct attempt *attempt)
+{
+    const struct check_task *task = find_task(check, attempt);
+
+    for (size_t i = task == NULL ? 0 : task->attempt_count; i > 0; i--) {
+        struct check_attempt *found = &task->attempts[i - 1];
+
+        if (found->attempt == attempt->attempt && found->deadline_ms == attempt->deadline_ms) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt)
+{
+    struct check_task *task = find_task(check, attempt);
 
     TRACE(&check->sim->trace, "send", node->number, attempt->shard, attempt->id.seq,
           attempt->attempt);
@@ -161,6 +206,16 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
     }
     check->figures.starts++;
     check_times(check, task, attempt);
+    if (check_is_lost_claim(task, attempt)) {
+        check->figures.lost_starts++;
+        add_attempt(check, node, task, attempt, true);
+        return;
+    }
+    if (task->end == CHECK_LOST) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: it started, and it was never claimed",
+                 check_name(task).text);
+        return;
+    }
     check_others(check, task, attempt);
     check_answers(check, task, attempt);
     if (task->end == CHECK_PENDING) {
@@ -175,20 +230,12 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
         check->figures.late_us_max = time_max(check->figures.late_us_max, late_us);
         check->late_us[task->shard] = time_max(check->late_us[task->shard], late_us);
     }
-    task->attempts =
-        mem_resize(task->attempts, (task->attempt_count + 1) * sizeof(*task->attempts));
-    REQUIRE(task->attempts != NULL);
-    added = &task->attempts[task->attempt_count++];
-    *added = (struct check_attempt){.attempt = attempt->attempt,
-                                    .node = node->number,
-                                    .deadline_ms = attempt->deadline_ms,
-                                    .started = check->sim->now};
+    add_attempt(check, node, task, attempt, false);
 }
 
 void check_receiver(struct check *check, const struct attempt *attempt, enum outcome outcome)
 {
-    const struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
-    struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, attempt->attempt);
+    struct check_attempt *found = find_attempt(check, attempt);
 
     if (found != NULL) {
         found->receiver = outcome;
@@ -198,8 +245,7 @@ void check_receiver(struct check *check, const struct attempt *attempt, enum out
 void check_reported(struct check *check, const struct sim_node *node, const struct attempt *attempt,
                     enum outcome outcome)
 {
-    const struct check_task *task = check_task_find(check, attempt->shard, attempt->id);
-    struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, attempt->attempt);
+    struct check_attempt *found = find_attempt(check, attempt);
 
     TRACE(&check->sim->trace, "heard", node->number, attempt->shard, attempt->id.seq,
           attempt->attempt, outcome);

@@ -93,7 +93,8 @@ static void check_nothing(struct check *check, const struct check_call *record,
                  check_name(task).text, call->kind, err_name(call->result));
     }
     if (call->kind == CALL_CANCEL && task != NULL && task->end == CHECK_CANCELLED &&
-        task->ended >= record->begun && !strikes_key(call)) {
+        task->ended >= record->begun && !strikes_key(call) &&
+        !check_may_be_lost(check, task, record->begun)) {
         REQUIRE(task->candidates > 0);
         if (--task->candidates == 0) {
             sim_fail(check->sim, SIM_UNSAFE, "K-8",
@@ -124,6 +125,11 @@ static void check_created(struct check *check, const struct check_call *record,
 
     if (call->created) {
         task = record->task;
+        if (record->is_lost) {
+            check->figures.excused_answers++;
+            learn(check, task); // Users believe in it.
+            return;
+        }
         if (!record->is_in_effect) {
             sim_fail(check->sim, SIM_UNSAFE, "K-1", "a create was answered, and is not in effect");
             return;
@@ -136,9 +142,14 @@ static void check_created(struct check *check, const struct check_call *record,
         return;
     }
     task = check_task_find(check, call->shard, call->found);
+    if (task == NULL &&
+        check_may_be_lost(check, check_lost_find(check, call->shard, call->found), record->begun)) {
+        return;
+    }
     if (record->is_in_effect || task == NULL || task->key != record->key || record->key == 0) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "a create found a key's holder that is not one");
-    } else if (call->found_due_ms == WALL_NEVER && is_pending_since(task, record->begun)) {
+    } else if (call->found_due_ms == WALL_NEVER && is_pending_since(task, record->begun) &&
+               !check_may_be_lost(check, task, record->begun)) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: a create was told that it is over",
                  check_name(task).text);
     }
@@ -153,13 +164,14 @@ static void check_cancelled(struct check *check, const struct check_call *record
         task = check_task_find(check, call->shard, call->found);
     }
     if (call->cancel == CANCEL_NOT_FOUND) {
-        if (record->task != NULL) {
+        if (record->task != NULL && record->task->end != CHECK_LOST &&
+            !check_may_be_lost(check, record->task, record->begun)) {
             sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: cancel was answered NOT_FOUND",
                      check_name(task).text);
         }
         return;
     }
-    if (task == NULL) {
+    if (task == NULL || task->end == CHECK_LOST || check_may_be_lost(check, task, record->begun)) {
         return;
     }
     if (call->cancel == CANCEL_GONE && task->end == CHECK_PENDING &&
@@ -186,7 +198,8 @@ static void check_cancelled(struct check *check, const struct check_call *record
                  check_name(task).text, task->started_after_end, task->last_allowed);
     }
     for (size_t i = 0; i < task->attempt_count; i++) {
-        if (task->attempts[i].attempt != task->last_allowed &&
+        if (task->attempts[i].attempt != task->last_allowed && !task->attempts[i].is_lost &&
+            !check_is_doubled(task, task->attempts[i].attempt) &&
             check_may_run(check, task, &task->attempts[i])) {
             sim_fail(check->sim, SIM_UNSAFE, "K-8",
                      "%s: cancel was answered, naming attempt %u, while attempt %u may be running",
@@ -203,6 +216,10 @@ static void check_updated(struct check *check, const struct check_call *record,
     if (task == NULL) {
         return; // By key: nobody knows which.
     }
+    if (record->is_lost) {
+        check->figures.excused_answers++;
+        return;
+    }
     if (!record->is_in_effect && (record->has_due || call->set_payload)) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: an update was answered, and is not in effect",
                  check_name(task).text);
@@ -217,6 +234,12 @@ static void check_updated(struct check *check, const struct check_call *record,
 static void check_absent(struct check *check, const struct check_call *record,
                          const struct call *call)
 {
+    if (record->task != NULL &&
+        (record->task->end == CHECK_LOST || check_may_be_lost(check, record->task, record->begun) ||
+         (call->kind == CALL_REDRIVE && record->task->lost_at != 0 &&
+          record->task->end != CHECK_DEAD))) {
+        return;
+    }
     if (call->kind == CALL_REDRIVE) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: a redrive did not find the dead letter",
                  check_name(record->task).text);
@@ -253,7 +276,7 @@ static void check_success(struct check *check, const struct check_call *record,
         }
         break;
     case CALL_REDRIVE:
-        if (!record->is_in_effect) {
+        if (!record->is_in_effect && !record->is_lost) {
             sim_fail(check->sim, SIM_UNSAFE, "K-1",
                      "%s: a redrive was answered, and is not in effect",
                      check_name(record->task).text);

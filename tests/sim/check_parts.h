@@ -13,7 +13,8 @@ enum check_end_kind {
     CHECK_DONE,
     CHECK_DEAD,
     CHECK_CANCELLED,
-    CHECK_EXPIRED
+    CHECK_EXPIRED,
+    CHECK_LOST /* a promotion has taken it back: it was never there */
 };
 
 /* A call that left a broker. */
@@ -24,6 +25,20 @@ struct check_attempt {
     int64_t started;       /* true time */
     enum outcome receiver; /* what its receiver said */
     enum outcome reported; /* what the core was told; 0: nothing */
+    bool is_lost;          /* its claim was taken back by a promotion */
+};
+
+/* A claim that was committed and then taken back by a promotion. */
+struct check_lost_claim {
+    uint32_t attempt;
+    wall_ms deadline_ms;
+};
+
+/* The same of an epoch. */
+struct check_lost_epoch {
+    uint32_t shard;
+    int64_t epoch;
+    uint32_t client; /* whose it was */
 };
 
 /* A task by its committed history. */
@@ -59,6 +74,9 @@ struct check_task {
     uint32_t candidates;        /* calls that may have deleted it */
     struct check_attempt *attempts;
     size_t attempt_count;
+    int64_t lost_at; /* true time of the last promotion that has changed it; 0: none */
+    struct check_lost_claim *lost_claims;
+    size_t lost_claim_count;
     uint64_t *updates; /* calls under way that update it */
     size_t update_count;
     uint64_t *cancels; /* calls under way, or lost, that cancel it by id */
@@ -76,6 +94,7 @@ struct check_call {
     enum call_kind kind;
     enum check_call_state state;
     bool is_in_effect;
+    bool is_lost;  /* it was in effect, until a promotion took that back */
     int64_t begun; /* last time */
     struct check_task *task;
     wall_ms due_ms; /* UPDATE, absolute: asked for */
@@ -109,6 +128,14 @@ struct check {
     uint64_t call_count;
     uint64_t call_capacity;
     int64_t epoch[SHARD_COUNT_MAX];
+    uint32_t epoch_client[SHARD_COUNT_MAX]; /* who has raised it */
+    /* what a promotion may take back */
+    uint32_t commit_database; /* of the commit that is looked at now */
+    uint64_t commit_number;   /* 0: none that could be lost */
+    struct list undo[DATABASE_COUNT_MAX];
+    struct map lost_by_seq[SHARD_COUNT_MAX];
+    struct check_lost_epoch *lost_epochs;
+    size_t lost_epoch_count;
     int64_t late_us[SHARD_COUNT_MAX]; /* since the last reset */
     struct check_figures figures;
     struct sim_event look;
@@ -131,7 +158,37 @@ int64_t check_clock(const struct check *check, uint32_t shard);
 bool check_may_run(const struct check *check, const struct check_task *task,
                    const struct check_attempt *attempt);
 
+/* An attempt by its number; not one whose claim was lost. */
 struct check_attempt *check_attempt_find(const struct check_task *task, uint32_t attempt);
+
+/* One more (1) or fewer (−1) that has ended like this. */
+void check_count_end(struct check *check, enum check_end_kind end, int by);
+
+/* --- check_undo.c: note what a commit is about to change, to be able to take it back -----------
+ */
+
+void check_undo_task(struct check *check, struct check_task *task);
+void check_undo_insert(struct check *check, struct check_task *task);
+void check_undo_key(struct check *check, struct check_key *key);
+void check_undo_call(struct check *check, uint64_t number);
+void check_undo_epoch(struct check *check, uint32_t shard);
+void check_undo_free(struct check *check);
+
+/* A task that was taken back, or NULL. */
+struct check_task *check_lost_find(const struct check *check, uint32_t shard, struct task_id id);
+
+/* Whether an attempt rests on a claim that was taken back. */
+bool check_is_lost_claim(const struct check_task *task, const struct attempt *attempt);
+
+/* Whether a claim with this number was taken back: another attempt may have the number, too. */
+bool check_is_doubled(const struct check_task *task, uint32_t number);
+
+/* Whether a promotion has changed the task while a call was under way that began at `begun`: its
+ * answer is excused, and counted. */
+bool check_may_be_lost(struct check *check, const struct check_task *task, int64_t begun);
+
+/* An epoch is committed: it must not be a lost one of somebody else. */
+void check_lost_epoch(struct check *check, uint32_t shard, int64_t epoch, uint32_t client);
 
 /* The name of a task in a message. */
 struct check_text {

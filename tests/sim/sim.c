@@ -13,6 +13,7 @@
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_standby.h"
 #include "tests/sim/sim_store.h"
 
 #include <stdarg.h>
@@ -178,7 +179,24 @@ void sim_heal(struct sim *sim)
     sim_links_heal(sim->links);
     sim_faults_heal(sim->faults);
     sim_coord_heal(sim->coord);
+    sim_standby_heal(sim->standby);
     sim_load_heal(sim->load);
+}
+
+static void on_commit(void *ctx, const struct store_mem_commit *commit)
+{
+    struct sim *sim = ctx;
+
+    check_on_commit(sim->check, commit);
+    sim_standby_on_commit(sim->standby, commit);
+}
+
+static enum store_mem_fence fence_of(enum sim_mutant mutant)
+{
+    if (mutant == SIM_MUTANT_FENCE) {
+        return STORE_MEM_FENCE_NONE;
+    }
+    return mutant == SIM_MUTANT_KEY_SHARE ? STORE_MEM_FENCE_KEY_SHARE : STORE_MEM_FENCE_SHARE;
 }
 
 static void make_cluster(struct sim *sim)
@@ -187,9 +205,10 @@ static void make_cluster(struct sim *sim)
         .shard_count = sim->options.shard_count,
         .database_count = sim->options.database_count,
         .database_of = sim->cluster.database_of,
-        .fence =
-            sim->options.mutant == SIM_MUTANT_FENCE ? STORE_MEM_FENCE_NONE : STORE_MEM_FENCE_SHARE,
-        .on_commit = check_on_commit,
+        .fence = fence_of(sim->options.mutant),
+        .has_standby = sim->options.promote_every_us > 0 || sim->options.has_standby,
+        .on_commit = on_commit,
+        .ctx = sim,
     };
 
     (void)snprintf(sim->cluster.id, sizeof(sim->cluster.id), "sim");
@@ -198,7 +217,6 @@ static void make_cluster(struct sim *sim)
         sim->cluster.database_of[i] = (uint8_t)(i % sim->options.database_count);
     }
     sim->check = check_new(sim);
-    options.ctx = sim->check;
     sim->mem = store_mem_new(&options);
     REQUIRE(sim->mem != NULL);
 }
@@ -213,6 +231,7 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     trace_init(&sim->trace, fn, ctx);
     prng_init_named(&sim->memory, options->seed, "memory");
     mem_set_hook(may_allocate, sim);
+    sim->standby = sim_standby_new(sim);
     make_cluster(sim);
     sim->links = sim_links_new(sim);
     sim->store = sim_store_new(sim);
@@ -248,6 +267,7 @@ void sim_free(struct sim *sim)
     sim_coord_free(sim->coord);
     sim_links_free(sim->links);
     sim_store_free(sim->store);
+    sim_standby_free(sim->standby);
     store_mem_free(sim->mem);
     check_free(sim->check);
     mem_free(sim->nodes);
@@ -256,6 +276,9 @@ void sim_free(struct sim *sim)
 
 void sim_start(struct sim *sim)
 {
+    if (sim->options.promote_every_us > 0 || sim->options.has_standby) {
+        sim_standby_start(sim->standby);
+    }
     for (uint32_t i = 0; i < sim->options.node_count; i++) {
         sim_node_start(&sim->nodes[i]);
     }

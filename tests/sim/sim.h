@@ -27,6 +27,7 @@ struct sim_coord;
 struct sim_load;
 struct sim_faults;
 struct sim_links;
+struct sim_standby;
 struct check;
 
 /* How a run ended; also the exit status of the program. */
@@ -76,6 +77,7 @@ struct sim {
     struct sim_load *load;
     struct sim_faults *faults;
     struct sim_links *links;
+    struct sim_standby *standby;
     struct check *check;
     enum sim_verdict verdict;
     char promise[16]; /* which one was broken: "K-4" */

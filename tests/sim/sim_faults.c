@@ -8,6 +8,7 @@
 #include "lib/base/mem.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_standby.h"
 #include "tests/sim/sim_store.h"
 
 enum fault_kind {
@@ -23,6 +24,7 @@ enum fault_kind {
     FAULT_STEP,
     FAULT_HIDE,
     FAULT_REBUILD,
+    FAULT_PROMOTE,
     FAULT_COUNT
 };
 
@@ -104,6 +106,21 @@ static void fail_over(struct sim_faults *faults, struct sim_node *node)
     broker_on_timeline(node->broker, &now, database);
     sim_leave_core(sim);
     sim_node_touch(node);
+}
+
+/* A database's server is lost, and its standby takes over at once or after a while. */
+static void promote(struct sim_faults *faults)
+{
+    struct sim *sim = faults->sim;
+    struct mend *mend = &faults->databases[prng_below(&faults->prng, sim->options.database_count)];
+    bool is_quick = prng_chance(&faults->prng, 300);
+
+    sim_standby_promote(sim->standby, mend->number,
+                        prng_between(&faults->prng, 0, sim->options.standby_lag_us));
+    if (!mend->event.is_planned && !is_quick) {
+        sim_store_down(sim->store, mend->number);
+        sim_after(sim, &mend->event, sim_span(&faults->prng, sim->options.database_down_us));
+    }
 }
 
 static void step_clock(struct sim_faults *faults)
@@ -196,6 +213,9 @@ static void strike(struct sim_faults *faults, enum fault_kind kind)
     case FAULT_REBUILD:
         rebuild(faults);
         break;
+    case FAULT_PROMOTE:
+        promote(faults);
+        break;
     case FAULT_COUNT:
         UNREACHABLE();
     }
@@ -262,6 +282,7 @@ struct sim_faults *sim_faults_new(struct sim *sim)
         [FAULT_STEP] = options->clock_step_every_us,
         [FAULT_HIDE] = options->hide_every_us,
         [FAULT_REBUILD] = options->rebuild_every_us,
+        [FAULT_PROMOTE] = options->promote_every_us,
     };
 
     faults->sim = sim;

@@ -55,6 +55,12 @@ static void add_figures(struct check_figures *sum, const struct check_figures *m
     sum->updates += more->updates;
     sum->unknown_answers += more->unknown_answers;
     sum->refusals += more->refusals;
+    sum->promotions += more->promotions;
+    sum->lost_commits += more->lost_commits;
+    sum->lost_tasks += more->lost_tasks;
+    sum->lost_starts += more->lost_starts;
+    sum->lost_overlaps += more->lost_overlaps;
+    sum->excused_answers += more->excused_answers;
 }
 
 static double seconds(void)

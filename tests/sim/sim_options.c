@@ -31,6 +31,8 @@ static const struct {
     [SIM_MUTANT_CLAIMS] = {"claims", "K-2 K-6"},
     [SIM_MUTANT_SLICE] = {"slice", "K-7"},
     [SIM_MUTANT_MEMBERS] = {"members", "K-7"},
+    [SIM_MUTANT_KEY_SHARE] = {"key-share", "K-5"},
+    [SIM_MUTANT_EPOCH] = {"epoch", "K-3 K-5"},
 };
 
 const char *sim_mutant_name(enum sim_mutant mutant)
@@ -228,6 +230,8 @@ static const struct option {
     OPTION("database_down_us", database_down_us),
     OPTION("clock_step_every_us", clock_step_every_us),
     OPTION("timeline_every_us", timeline_every_us),
+    OPTION("promote_every_us", promote_every_us),
+    OPTION("standby_lag_us", standby_lag_us),
     OPTION("no_room", no_room_permille),
     OPTION("no_memory", no_memory_permille),
     OPTION("coord_lost", coord_lost_permille),
@@ -386,6 +390,25 @@ static void draw_links(struct sim_options *options, uint64_t seed)
     options->rebuild_every_us = prng_chance(&prng, 150) ? every(&prng, 2 * MINUTE_US) : 0;
 }
 
+/* Faults of the databases that came later: draws of their own, so that those before them stay. */
+static void draw_databases(struct sim_options *options, uint64_t seed)
+{
+    struct prng prng;
+
+    prng_init_named(&prng, seed, "databases");
+    options->promote_every_us = every(&prng, 2 * MINUTE_US);
+    options->standby_lag_us = PICK(&prng, 50000, 1000000, 5000000);
+}
+
+void sim_options_mutate(struct sim_options *options, enum sim_mutant mutant)
+{
+    options->mutant = mutant;
+    if (mutant == SIM_MUTANT_EPOCH) {
+        options->promote_every_us = 10 * US_PER_S;
+        options->standby_lag_us = 5 * US_PER_S;
+    }
+}
+
 void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minutes)
 {
     struct prng prng;
@@ -403,6 +426,7 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_links(options, seed);
     prng_init_named(&prng, seed, "rumour options");
     options->rumour_permille = share(&prng, 20);
+    draw_databases(options, seed);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)

@@ -32,6 +32,8 @@ enum sim_mutant {
     SIM_MUTANT_CLAIMS,     /* a read of claims finds none */
     SIM_MUTANT_SLICE,      /* a read of a slice leaves rows out */
     SIM_MUTANT_MEMBERS,    /* nobody hears that a broker is gone */
+    SIM_MUTANT_KEY_SHARE,  /* the store locks the epoch FOR KEY SHARE, which stops no bump */
+    SIM_MUTANT_EPOCH,      /* the database counts its epochs by itself, and loses its tail */
     SIM_MUTANT_COUNT
 };
 
@@ -81,6 +83,9 @@ struct sim_options {
     int64_t database_down_us;    /* mean */
     int64_t clock_step_every_us; /* a database's clock jumps, up to SIM_STEP_US_MAX */
     int64_t timeline_every_us;   /* a broker hears of a failover */
+    int64_t promote_every_us;    /* a standby takes over that lacks the last commits */
+    int64_t standby_lag_us;      /* most that is lost then */
+    bool has_standby;            /* for stories: there is one, without promote_every_us */
     uint32_t no_room_permille;   /* requests that are refused when they are made */
     uint32_t no_memory_permille; /* allocations of the core that fail */
     /* faults of the coordinator */
@@ -121,6 +126,9 @@ struct sim_options {
 
 /* Draw everything from the seed. minutes: virtual length of the first phase; 0: drawn too. */
 void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minutes);
+
+/* Run with a mutant: what it needs to show itself is on. */
+void sim_options_mutate(struct sim_options *options, enum sim_mutant mutant);
 
 /* A quiet cluster without any fault, for stories: two brokers, four shards, one database. */
 void sim_options_quiet(struct sim_options *options, uint64_t seed);

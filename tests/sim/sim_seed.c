@@ -52,7 +52,7 @@ void sim_request_options(const struct sim_request *request, struct sim_options *
     } else {
         sim_options_draw(options, request->seed, request->minutes);
     }
-    options->mutant = request->mutant;
+    sim_options_mutate(options, request->mutant);
     for (size_t i = 0; i < request->set_count; i++) {
         const char *text = request->sets[i].text;
         const char *equal = strchr(text, '=');

@@ -29,7 +29,8 @@
 enum deed {
     DEED_NONE = 0,
     DEED_GIVE_UP,
-    DEED_REFUSE
+    DEED_REFUSE,
+    DEED_GREET /* a new connection is there, before anything is sent on it */
 };
 
 /* One door of one process. */
@@ -39,7 +40,8 @@ struct door {
     struct store *inner;
     struct sim_store *sim_store;
     struct sim_node *node;
-    enum sim_store_fate fate; /* of its next write */
+    enum sim_store_fate fate;              /* of its next write */
+    uint32_t timeline[DATABASE_COUNT_MAX]; /* of the last connection; 0: there was none */
 };
 
 /* A request on its way. */
@@ -70,7 +72,8 @@ struct sim_store {
     struct prng prng;
     struct list doors;
     struct list steps;
-    uint32_t down; /* bit per database */
+    uint32_t down;                         /* bit per database */
+    uint32_t timeline[DATABASE_COUNT_MAX]; /* rises with each promotion */
     uint32_t doomed_count;
 };
 
@@ -221,17 +224,30 @@ static void plan(struct step *step, int64_t span, bool needs_client)
     sim_after(store->sim, &step->event, span);
 }
 
+/* The request will travel on the first connection to another server than before. */
+static bool is_news(struct step *step)
+{
+    uint32_t *known = &step->door->timeline[step->database];
+
+    if (*known == 0) {
+        *known = step->sim_store->timeline[step->database];
+    }
+    return *known != step->sim_store->timeline[step->database];
+}
+
 /* The client is gone: what is left of the transaction goes on alone. */
 static void make_orphan(struct step *step)
 {
     struct sim_store *store = step->sim_store;
     int64_t rest_us = store->sim->is_healed ? 0 : store->sim->options.orphan_us;
+    bool is_unsent = is_news(step); // No connection to this server was made that it could be on.
 
     step->door = NULL;
     step->deed = DEED_NONE;
     step->waits_since = 0;
     sim_cancel(store->sim, &step->event);
-    if (step->fate == SIM_FATE_FREEZE) {
+    step->is_doomed = step->is_doomed || is_unsent;
+    if (step->fate == SIM_FATE_FREEZE && !is_unsent) {
         rest_us = 1000 * US_PER_S;
         plan(step, rest_us, false);
         return;
@@ -276,7 +292,8 @@ static void step_orphan(struct step *step)
     struct sim_store *store = step->sim_store;
     enum store_mem_event event;
 
-    if (prng_chance(&store->prng, ABORT_PERMILLE) && step->fate == SIM_FATE_NONE) {
+    if (step->is_doomed ||
+        (prng_chance(&store->prng, ABORT_PERMILLE) && step->fate == SIM_FATE_NONE)) {
         store_mem_abort(store->sim->mem, step->request);
         step_free(step);
         return;
@@ -299,10 +316,57 @@ static void step_orphan(struct step *step)
     }
 }
 
+/* Writes that wait for a connection were made by the rows of the server before. */
+static void refuse_unsent(const struct step *greeting)
+{
+    list_foreach (link, &greeting->sim_store->steps) {
+        struct step *step = CONTAINER_OF(link, struct step, link);
+        struct store_mem_info info;
+
+        store_mem_info(step->request, &info);
+        if (step->door == greeting->door && step->database == greeting->database &&
+            step->kind == STORE_MEM_WRITE && info.stage == STORE_MEM_SUBMITTED) {
+            sim_cancel(step->sim_store->sim, &step->event);
+            step->deed = DEED_REFUSE;
+            plan(step, 0, true);
+        }
+    }
+}
+
+/* A connection has been made: the core hears first that it leads to another server. */
+static void greet(struct step *step)
+{
+    struct sim_store *store = step->sim_store;
+    uint32_t *known = &step->door->timeline[step->database];
+
+    step->deed = DEED_NONE;
+    if (*known != store->timeline[step->database]) { // Else another connection was faster.
+        struct sim_node *node = enter(step);
+        struct now now;
+
+        *known = store->timeline[step->database];
+        TRACE(&store->sim->trace, "changed", node->number, step->database);
+        sim_node_now(node, &now);
+        sim_enter_core(store->sim);
+        broker_on_timeline(node->broker, &now, step->database);
+        sim_leave_core(store->sim);
+        sim_node_touch(node);
+        refuse_unsent(step);
+    }
+    if (step->deed == DEED_NONE) {
+        plan(step, 0, false);
+    }
+}
+
 /* What the process does with its request, now that it runs. */
 static void do_deed(struct step *step)
 {
     struct store_mem_info info;
+
+    if (step->deed == DEED_GREET) {
+        greet(step);
+        return;
+    }
 
     store_mem_info(step->request, &info);
     if (step->deed == DEED_REFUSE && info.stage == STORE_MEM_SUBMITTED) {
@@ -406,6 +470,11 @@ static void step_client(struct step *step)
     }
     if (store->sim->now - step->submitted > DEADLINE_US && info.stage != STORE_MEM_ENDED) {
         step->deed = DEED_GIVE_UP;
+        plan(step, 0, true);
+        return;
+    }
+    if (info.stage == STORE_MEM_SUBMITTED && is_news(step)) {
+        step->deed = DEED_GREET;
         plan(step, 0, true);
         return;
     }
@@ -527,7 +596,13 @@ static int submit_read(struct door *door, struct store_read *read)
 
 static int submit_bump(struct door *door, struct store_bump *bump)
 {
-    int err = door->inner->bump(door->inner, bump);
+    const struct sim *sim = door->sim_store->sim;
+    int err;
+
+    if (sim->options.mutant == SIM_MUTANT_EPOCH) {
+        bump->epoch = store_mem_epoch(sim->mem, bump->shard) + 1; // The database counts by itself.
+    }
+    err = door->inner->bump(door->inner, bump);
 
     if (err == 0) {
         struct step *step = step_new(door, STORE_MEM_BUMP, bump, bump->database);
@@ -659,6 +734,36 @@ bool sim_store_is_down(const struct sim_store *store, uint32_t database)
     return (store->down >> database & 1U) != 0;
 }
 
+/* The connection that a request lives on breaks. */
+static void cut_step(struct step *step)
+{
+    struct sim_store *store = step->sim_store;
+
+    if (step->deed != DEED_NONE || prng_chance(&store->prng, 500)) {
+        return; // It was not sent yet, or its reply is here already.
+    }
+    sim_cancel(store->sim, &step->event);
+    step->deed = DEED_GIVE_UP;
+    step->is_doomed = true;
+    plan(step, sim_span(&store->prng, store->sim->options.store_us), true);
+}
+
+uint64_t sim_store_promote(struct sim_store *store, uint32_t database)
+{
+    uint64_t number = store_mem_promote(store->sim->mem, database);
+
+    store->timeline[database]++;
+    sweep(store); // Orphans were open on the old server.
+    list_foreach_safe (link, after, &store->steps) {
+        struct step *step = CONTAINER_OF(link, struct step, link);
+
+        if (step->database == database && step->door != NULL) {
+            cut_step(step);
+        }
+    }
+    return number;
+}
+
 void sim_store_doom(struct sim_store *store, const struct sim_node *node, enum sim_store_fate fate)
 {
     (void)store;
@@ -678,6 +783,9 @@ struct sim_store *sim_store_new(struct sim *sim)
     prng_init_named(&store->prng, sim->options.seed, "store");
     list_init(&store->doors);
     list_init(&store->steps);
+    for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
+        store->timeline[i] = 1;
+    }
     return store;
 }
 

@@ -22,6 +22,11 @@ void sim_store_down(struct sim_store *store, uint32_t database);
 void sim_store_up(struct sim_store *store, uint32_t database);
 bool sim_store_is_down(const struct sim_store *store, uint32_t database);
 
+/* Another server takes the place of a database, with what its standby has: connections break, and
+ * each broker hears of it before its next request is sent. Returns the number of the last commit
+ * that is not lost. */
+uint64_t sim_store_promote(struct sim_store *store, uint32_t database);
+
 /* For stories: what happens to the next write of a node at a stage. */
 enum sim_store_fate {
     SIM_FATE_NONE = 0,

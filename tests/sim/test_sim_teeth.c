@@ -13,13 +13,16 @@
 /* Seeds that a mutant may survive in a row. */
 #define SEEDS_MAX 25
 
-static enum sim_verdict run(uint64_t seed, enum sim_mutant mutant, char *promise, size_t size)
+/* needed_by: what that mutant needs to show itself is on. */
+static enum sim_verdict run(uint64_t seed, enum sim_mutant mutant, enum sim_mutant needed_by,
+                            char *promise, size_t size)
 {
     struct sim_options options;
     struct sim *sim;
     enum sim_verdict verdict;
 
     sim_options_draw(&options, seed, 0);
+    sim_options_mutate(&options, needed_by);
     options.mutant = mutant;
     sim = sim_new(&options, NULL, NULL);
     verdict = sim_run(sim);
@@ -35,11 +38,11 @@ static void bites(enum sim_mutant mutant)
     char promise[16];
 
     for (uint64_t seed = 1; seed <= SEEDS_MAX; seed++) {
-        if (run(seed, mutant, promise, sizeof(promise)) != SIM_PASSED) {
+        if (run(seed, mutant, mutant, promise, sizeof(promise)) != SIM_PASSED) {
             if (strstr(promises, promise) == NULL) {
                 must_fail(MUST_HERE, "caught as %s, not as one of %s", promise, promises);
             }
-            MUST(run(seed, SIM_MUTANT_NONE, promise, sizeof(promise)) == SIM_PASSED);
+            MUST(run(seed, SIM_MUTANT_NONE, mutant, promise, sizeof(promise)) == SIM_PASSED);
             return;
         }
     }
@@ -49,6 +52,16 @@ static void bites(enum sim_mutant mutant)
 static void a_fence_without_lock_is_caught(void)
 {
     bites(SIM_MUTANT_FENCE);
+}
+
+static void a_key_share_lock_is_caught(void)
+{
+    bites(SIM_MUTANT_KEY_SHARE);
+}
+
+static void an_epoch_that_the_database_counts_is_caught(void)
+{
+    bites(SIM_MUTANT_EPOCH);
 }
 
 static void a_clock_that_runs_ahead_is_caught(void)
@@ -105,6 +118,8 @@ int main(int argc, char **argv)
 {
     static const struct must_case cases[] = {
         MUST_CASE(a_fence_without_lock_is_caught),
+        MUST_CASE(a_key_share_lock_is_caught),
+        MUST_CASE(an_epoch_that_the_database_counts_is_caught),
         MUST_CASE(a_clock_that_runs_ahead_is_caught),
         MUST_CASE(a_start_after_start_by_is_caught),
         MUST_CASE(a_generation_given_twice_is_caught),

@@ -58,6 +58,7 @@ static void rig_open(struct rig *rig, enum store_mem_fence fence)
         .shard_count = 4,
         .database_count = 1,
         .fence = fence,
+        .has_standby = true,
         .on_commit = count_stale,
         .ctx = rig,
     };
@@ -221,6 +222,126 @@ Test(store_mem, without_the_lock_a_stale_write_commits_after_the_bump)
     store_mem_step(rig.mem, raise);
     store_mem_run(rig.mem);
     cr_assert_eq(rig.stale_commits, 1, "the checker must see what the weak fence lets through");
+    store_mem_free(rig.mem);
+}
+
+Test(store_mem, a_key_share_lock_does_not_stop_a_bump)
+{
+    struct rig rig;
+    struct store_mem_request *write;
+    struct store_op op = insert_op(SHARD_A, 1, 10);
+    struct store_batch batch = {.ops = &op, .op_count = 1};
+
+    rig_open(&rig, STORE_MEM_FENCE_KEY_SHARE);
+    bump_now(&rig, rig.old, SHARD_A, 1);
+    write = submit(&rig, rig.old, &batch);
+    store_mem_step(rig.mem, write);
+    bump_now(&rig, rig.young, SHARD_A, 2);
+    store_mem_run(rig.mem);
+    cr_assert_eq(rig.stale_commits, 1);
+    store_mem_free(rig.mem);
+}
+
+Test(store_mem, a_statement_without_lock_believes_what_it_saw_before_it_waited)
+{
+    struct rig rig;
+    struct store_mem_request *first;
+    struct store_mem_request *second;
+    struct store_op insert = insert_op(SHARD_A, 1, 10);
+    struct store_batch batch = {.ops = &insert, .op_count = 1};
+    struct store_op delete = {.kind = STORE_DELETE, .epoch = 1, .task = {.id = {.seq = 10}}};
+    struct store_batch change = {.ops = &delete, .op_count = 1};
+
+    rig_open(&rig, STORE_MEM_FENCE_NONE);
+    bump_now(&rig, rig.old, SHARD_A, 1);
+    first = submit(&rig, rig.old, &batch);
+    store_mem_step(rig.mem, first);
+    second = submit(&rig, rig.young, &change);
+    cr_assert_eq(store_mem_step(rig.mem, second), STORE_MEM_WAITS, "for the row");
+    store_mem_step(rig.mem, first);
+    bump_now(&rig, rig.young, SHARD_A, 2);
+    store_mem_run(rig.mem);
+    cr_assert_eq(delete.result, 0);
+    cr_assert_eq(rig.stale_commits, 1);
+    store_mem_free(rig.mem);
+}
+
+static void write_now(struct rig *rig, struct store *store, const struct store_op *op)
+{
+    struct store_op copy = *op;
+    struct store_batch batch = {.ops = &copy, .op_count = 1, .claim_row = {7, op->task.id.seq}};
+    struct store_mem_request *handle = submit(rig, store, &batch);
+
+    for (int i = 0; i < 3; i++) {
+        store_mem_step(rig->mem, handle);
+    }
+    cr_assert_eq(copy.result, 0);
+}
+
+static struct store_op claim_op(int64_t seq)
+{
+    return (struct store_op){
+        .kind = STORE_CLAIM, .epoch = 1, .attempt = 1, .task = {.id = {.seq = seq}}};
+}
+
+Test(store_mem, a_promotion_loses_what_was_not_replicated_and_only_that)
+{
+    struct rig rig;
+    struct store_op first = insert_op(SHARD_A, 1, 10);
+    struct store_op claim = claim_op(10);
+    struct store_op second = insert_op(SHARD_A, 1, 11);
+    struct store_op delete = {.kind = STORE_DELETE, .epoch = 1, .task = {.id = {.seq = 10}}};
+    struct store_op key = insert_op(SHARD_A, 1, 12);
+
+    rig_open(&rig, STORE_MEM_FENCE_SHARE);
+    bump_now(&rig, rig.old, SHARD_A, 1);
+    first.task.key = slice_of("kept");
+    first.task.payload = slice_of("bytes");
+    write_now(&rig, rig.old, &first);
+    write_now(&rig, rig.old, &claim);
+    store_mem_replicate(rig.mem, 0, 3);
+    write_now(&rig, rig.old, &second);
+    write_now(&rig, rig.old, &delete);
+    bump_now(&rig, rig.young, SHARD_A, 2);
+    cr_assert_eq(store_mem_promote(rig.mem, 0), 3);
+    cr_assert_eq(store_mem_epoch(rig.mem, SHARD_A), 1);
+    cr_assert_eq(store_mem_row_count(rig.mem, SHARD_A), 1);
+    cr_assert_eq(store_mem_claim_row_count(rig.mem, 0), 1);
+    cr_assert(
+        slice_equal(store_mem_row(rig.mem, SHARD_A, first.task.id)->payload, slice_of("bytes")));
+    // The new primary is one like any other: the key is held, and it may be lost in turn.
+    key.task.key = slice_of("other");
+    write_now(&rig, rig.old, &key);
+    cr_assert_eq(store_mem_promote(rig.mem, 0), 3);
+    cr_assert_eq(store_mem_row_count(rig.mem, SHARD_A), 1);
+    write_now(&rig, rig.old, &second);
+    store_mem_replicate(rig.mem, 0, 4);
+    cr_assert_eq(store_mem_promote(rig.mem, 0), 4);
+    cr_assert_eq(store_mem_row_count(rig.mem, SHARD_A), 2);
+    store_mem_free(rig.mem);
+}
+
+Test(store_mem, a_promotion_ends_what_is_open)
+{
+    struct rig rig;
+    struct store_op op = insert_op(SHARD_A, 1, 10);
+    struct store_batch batch = {.ops = &op, .op_count = 1};
+    struct store_op orphan_op = insert_op(SHARD_A, 1, 11);
+    struct store_batch orphan = {.ops = &orphan_op, .op_count = 1};
+    struct store_mem_request *write;
+
+    rig_open(&rig, STORE_MEM_FENCE_SHARE);
+    bump_now(&rig, rig.old, SHARD_A, 1);
+    store_mem_replicate(rig.mem, 0, 1);
+    write = submit(&rig, rig.young, &orphan);
+    store_mem_step(rig.mem, write);
+    store_mem_give_up(rig.mem, write);
+    write = submit(&rig, rig.old, &batch);
+    store_mem_step(rig.mem, write);
+    (void)store_mem_promote(rig.mem, 0);
+    store_mem_run(rig.mem);
+    cr_assert_eq(batch.result, ERR_OUTCOME_UNKNOWN);
+    cr_assert_eq(store_mem_row_count(rig.mem, SHARD_A), 0);
     store_mem_free(rig.mem);
 }
 
