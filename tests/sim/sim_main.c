@@ -239,6 +239,11 @@ static void print_total(const struct total *total)
            (unsigned long long)sum->expired, (unsigned long long)sum->redriven,
            (unsigned long long)sum->starts, (unsigned long long)sum->updates,
            (unsigned long long)sum->unknown_answers, (unsigned long long)sum->refusals);
+    printf("promotions %llu: lost commits %llu, lost tasks %llu; excused by them: starts %llu, "
+           "overlaps %llu, answers %llu\n",
+           (unsigned long long)sum->promotions, (unsigned long long)sum->lost_commits,
+           (unsigned long long)sum->lost_tasks, (unsigned long long)sum->lost_starts,
+           (unsigned long long)sum->lost_overlaps, (unsigned long long)sum->excused_answers);
     printf("%.0f virtual seconds in %.1f s, %.1f s of one core: %.0f times real time; "
            "%llu seeds run twice alike\n",
            total->virtual_s, seconds() - total->begun_s, processor_s(),
