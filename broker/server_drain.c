@@ -7,6 +7,7 @@
 
 #include "lib/base/check.h"
 #include "lib/io/clock.h"
+#include "lib/io/supervisor.h"
 
 static void close_service(void *ctx);
 static void close_outbound(void *ctx);
@@ -153,6 +154,7 @@ static void drain(struct server *server)
     SERVER_LOG(server, LOG_LEVEL_INFO, "draining: shards are released, clients are sent elsewhere",
                log_int("limit_ms", server->config->drain_timeout_ms));
     server->phase = SERVER_DRAINING;
+    supervisor_tell("STOPPING=1");
     rpc_health_set(server->health, false);
     if (server->admin != NULL) {
         admin_set_ready(server->admin, "draining\n");

@@ -6,6 +6,7 @@
 
 #include "lib/base/beat.h"
 #include "lib/io/clock.h"
+#include "lib/io/supervisor.h"
 #include "lib/io/tls.h"
 
 #include <string.h>
@@ -104,6 +105,7 @@ static void publish_readiness(struct server *server)
     server->is_ready = is_ready;
     if (is_ready && !server->has_been_ready) {
         server->has_been_ready = true;
+        supervisor_tell("READY=1");
         if (server->backend->on_ready != NULL) {
             server->backend->on_ready(server);
         }

@@ -44,7 +44,8 @@ class World:
         sanitize = cached("FOLIOT_SANITIZE")
         self.flags = [f"-fsanitize={sanitize}"] if sanitize else []
         first = folder / "first"
-        run(["cmake", "--install", BUILD, "--component", "client", "--prefix", first])
+        for component in ("client", "client-dev"):
+            run(["cmake", "--install", BUILD, "--component", component, "--prefix", first])
         self.prefix = folder / "moved"
         first.rename(self.prefix)
         self.lib = next(self.prefix.glob("**/libfoliot.so.0")).parent
