@@ -368,10 +368,9 @@ static void client_close(struct coord *coord, coord_close_cb cb, void *ctx)
 
 /* --- processes --- */
 
-static void open_inner(struct client *client)
+static void open_inner(struct client *client, const struct member *self)
 {
     struct sim *sim = client->server->sim;
-    struct member self = {.started_ms = sim_clock(sim, 0) / US_PER_MS};
     struct coord_zk_options options = {
         .loop = client->loop,
         .place = {.hosts = "sim:2181",
@@ -380,7 +379,7 @@ static void open_inner(struct client *client)
                   .session_timeout_ms = sim->options.session_timeout_ms},
         .databases = {.names = DATABASE_NAMES, .count = sim->options.database_count},
         .cluster = &sim->cluster,
-        .self = &self,
+        .self = self,
         .events = {.on_session = on_session,
                    .on_members = on_members,
                    .on_shard_free = on_shard_free,
@@ -388,17 +387,13 @@ static void open_inner(struct client *client)
                    .on_config = on_config,
                    .ctx = client},
     };
-    int err;
+    int err = coord_zk_open(&options, &client->inner);
 
-    memcpy(self.name, client->node->name, sizeof(client->node->name));
-    memcpy(self.grpc, client->node->name, sizeof(client->node->name));
-    memcpy(self.instance, client->node->instance, sizeof(client->node->instance));
-    err = coord_zk_open(&options, &client->inner);
     REQUIRE(err == 0);
 }
 
 struct coord *sim_coord_open(struct sim_coord *coord, struct sim_node *node,
-                             const struct coord_events *events)
+                             const struct member *self, const struct coord_events *events)
 {
     struct client *client = &coord->clients[node->number];
     uint64_t acquires = client->acquires;
@@ -416,7 +411,7 @@ struct coord *sim_coord_open(struct sim_coord *coord, struct sim_node *node,
     list_init(&client->ops);
     list_init(&client->tellings);
     client->loop = sim_loop_new(node, &client->host);
-    open_inner(client);
+    open_inner(client, self);
     return &client->coord;
 }
 

@@ -14,9 +14,10 @@
 struct sim_coord *sim_coord_new(struct sim *sim);
 void sim_coord_free(struct sim_coord *coord);
 
-/* A process starts, and its coordinator with it. Valid until sim_coord_crash. events: copied. */
+/* A process starts, and its coordinator with it. Valid until sim_coord_crash. self, events: copied.
+ */
 struct coord *sim_coord_open(struct sim_coord *coord, struct sim_node *node,
-                             const struct coord_events *events);
+                             const struct member *self, const struct coord_events *events);
 
 /* The process is gone; its session lives on until it expires. */
 void sim_coord_crash(struct sim_coord *coord, struct sim_node *node);

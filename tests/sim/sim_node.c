@@ -208,6 +208,7 @@ static void fill_options(struct sim_node *node, struct broker_options *options)
     (void)snprintf(options->self.name, sizeof(options->self.name), "%s", node->name);
     (void)snprintf(options->self.grpc, sizeof(options->self.grpc), "%s", node->name);
     memcpy(options->self.instance, node->instance, sizeof(node->instance));
+    options->self.started_ms = sim_clock(node->sim, 0) / US_PER_MS;
 }
 
 static void on_session(void *ctx, enum coord_session session)
@@ -271,7 +272,7 @@ void sim_node_start(struct sim_node *node)
     }
     fill_options(node, &options);
     node->store = sim_store_open(sim->store, node);
-    node->coord = sim_coord_open(sim->coord, node, &events);
+    node->coord = sim_coord_open(sim->coord, node, &options.self, &events);
     env.store = node->store;
     env.coord = node->coord;
     err = broker_new(&env, &options, &node->broker);
