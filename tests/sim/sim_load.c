@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 
 #include <stdio.h>
@@ -23,8 +24,9 @@
 #define ROOM_USUAL                 2000
 #define QUEUE_HAS_OWN_ROOM(number) ((number) % 4 == 3)
 
-#define HOPS_MAX    3
 #define EDGE_US     US_PER_S /* a call for a shard without an owner waits so long. DESIGN 6 */
+#define LOOK_US     (50 * US_PER_MS)
+#define LOST_US     US_PER_S /* how long a user waits for an answer that does not come */
 #define BURST_COUNT 300
 #define KEY_COUNT   400
 #define LARGE_BYTES 1500
@@ -34,13 +36,14 @@ struct sim_call {
     struct list link; /* in node.calls while inside a core */
     struct sim_event event;
     struct sim_load *load;
-    struct sim_node *node; /* where it is, or goes */
+    struct sim_node *home; /* the broker that its user talks to; NULL: a story asks a core */
+    uint32_t home_life;
+    struct sim_node *node; /* where it is, or goes: home, or whom home has passed it on to */
     struct call call;
     struct call request; /* as it was asked */
     struct sim_answer *answer;
     uint64_t number;
     uint64_t key;
-    uint32_t hops;
     uint32_t tries;
     int64_t until; /* the edge gives up */
     bool is_inside;
@@ -105,6 +108,28 @@ static bool is_write(const struct sim_call *call)
 
 static void send(struct sim_call *call);
 
+/* The same as another call; NULL: it cannot be asked for twice. An absolute time of an update is
+ * its name. */
+static struct sim_call *call_repeat(const struct sim_call *call)
+{
+    struct sim_call *next;
+
+    if (!is_write(call) || (call->request.kind == CALL_UPDATE && !call->request.is_delay)) {
+        return NULL;
+    }
+    next = sim_need(1, sizeof(*next));
+    *next = *call;
+    next->tries++;
+    next->is_inside = false;
+    next->number = check_call_new(call->load->sim->check);
+    memcpy(next->payload, &next->number, sizeof(next->number));
+    next->request.task.payload.data = next->payload;
+    if (next->key != 0) {
+        next->request.task.key = (struct slice){(const uint8_t *)&next->key, sizeof(next->key)};
+    }
+    return next;
+}
+
 /* Ask again after a while, as another call: the answer was no, or did not come. */
 static void again(struct sim_call *call)
 {
@@ -115,21 +140,9 @@ static void again(struct sim_call *call)
         !prng_chance(&load->prng, 500)) {
         return;
     }
-    next = sim_need(1, sizeof(*next));
-    *next = *call;
-    next->tries++;
-    next->hops = 0;
-    next->is_inside = false;
-    next->number = check_call_new(load->sim->check);
-    memcpy(next->payload, &next->number, sizeof(next->number));
-    next->request.task.payload.data = next->payload;
-    if (next->key != 0) {
-        next->request.task.key = (struct slice){(const uint8_t *)&next->key, sizeof(next->key)};
-    }
-    if (next->request.is_delay || next->request.kind == CALL_CREATE) {
-        send(next); // An absolute time of an update is its name: not to be used again.
-    } else {
-        call_free(next);
+    next = call_repeat(call);
+    if (next != NULL) {
+        send(next);
     }
 }
 
@@ -173,18 +186,88 @@ static void finish(struct sim_call *call)
     call_free(call);
 }
 
+static void on_lost(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    struct sim_call *call = CONTAINER_OF(event, struct sim_call, event);
+
+    (void)sim;
+    if (is_dropped) {
+        call_free(call);
+        return;
+    }
+    call->call.result = ERR_OUTCOME_UNKNOWN; // The user's own word.
+    finish(call);
+}
+
+/* A message of it got lost: the user waits in vain for a while. */
+static void lose(struct sim_call *call)
+{
+    struct sim_load *load = call->load;
+
+    call->event = (struct sim_event){.fire = on_lost};
+    sim_after(load->sim, &call->event, sim_span(&load->prng, LOST_US));
+}
+
+static void on_arrival(struct sim *sim, struct sim_event *event, bool is_dropped);
+
+/* One message, to a broker's edge. */
+static void carry(struct sim_call *call, uint32_t from, struct sim_node *to)
+{
+    struct sim *sim = call->load->sim;
+    int64_t spans[SIM_COPIES_MAX];
+
+    if (sim_link_send(sim->links, from, SIM_END_NODE(to->number), spans) == 0) {
+        lose(call);
+        return;
+    }
+    call->node = to;
+    call->event = (struct sim_event){.fire = on_arrival, .host = to};
+    sim_after(sim, &call->event, spans[0]);
+}
+
+/* Home goes on waiting for whoever owns the shard. It is the same process that it was. */
+static void return_home(struct sim_call *call)
+{
+    if (!call->home->is_up || call->home->life != call->home_life) {
+        lose(call);
+    } else if (call->node != call->home) {
+        carry(call, SIM_END_NODE(call->node->number), call->home);
+    } else {
+        sim_after(call->load->sim, &call->event, LOOK_US);
+    }
+}
+
+/* Whether the answer arrives: at home, if it was passed on, and at the user. */
+static bool is_heard(const struct sim_call *call)
+{
+    struct sim_links *links = call->load->sim->links;
+    uint32_t home = SIM_END_NODE(call->home->number);
+    uint32_t node = SIM_END_NODE(call->node->number);
+    int64_t spans[SIM_COPIES_MAX];
+
+    if (call->node != call->home && (!call->home->is_up || call->home->life != call->home_life ||
+                                     sim_link_send(links, node, home, spans) == 0)) {
+        return false;
+    }
+    return sim_link_send(links, home, SIM_END_USERS, spans) > 0;
+}
+
 /* The core's callback. */
 static void on_answer(struct call *core_call)
 {
     struct sim_call *call = CONTAINER_OF(core_call, struct sim_call, call);
     struct sim *sim = call->load->sim;
     bool was_in_core = sim_enter_world(sim);
+    int result = call->call.result;
 
     list_del(&call->link);
     call->is_inside = false;
     check_call_answer(sim->check, call->number, &call->call);
-    if (call->call.result == ERR_FENCED && call->answer == NULL && sim->now < call->until) {
-        sim_after(sim, &call->event, 20 * US_PER_MS); // The edge looks for the owner again.
+    if (call->home != NULL && sim->now < call->until &&
+        (result == ERR_FENCED || (result == ERR_UNAVAILABLE && call->node != call->home))) {
+        return_home(call); // Nothing has happened: the edge looks for the owner again.
+    } else if (call->home != NULL && !is_heard(call)) {
+        lose(call);
     } else {
         finish(call);
     }
@@ -225,43 +308,30 @@ static void enter(struct sim_call *call)
     sim_node_touch(node);
 }
 
-static void carry(struct sim_call *call, struct sim_node *node)
-{
-    struct sim_load *load = call->load;
-
-    call->node = node;
-    call->event.host = node;
-    sim_after(load->sim, &call->event, sim_span(&load->prng, load->sim->options.network_us));
-}
-
-/* A call is at a broker's edge. */
+/* A call is at a broker's edge: from its user, or passed on, or back. */
 static void on_arrival(struct sim *sim, struct sim_event *event, bool is_dropped)
 {
     struct sim_call *call = CONTAINER_OF(event, struct sim_call, event);
+    bool is_home = call->node == call->home;
     const char *address = NULL;
     struct sim_node *other;
 
-    if (is_dropped ||
-        (!sim->is_healed && prng_chance(&call->load->prng, sim->options.call_lost_permille))) {
+    if (is_dropped) {
         call_free(call);
         return;
     }
-    if (call->request.kind == CALL_CREATE && call->key == 0 && call->answer == NULL &&
-        call->hops == 0) {
+    if (call->request.kind == CALL_CREATE && call->key == 0) {
         call->request.task.id.slot = broker_pick_slot(call->node->broker);
         call->request.shard = shard_of_slot(call->request.task.id.slot, sim->options.shard_count);
     }
-    switch (call->answer != NULL
-                ? ROUTE_SELF
-                : broker_route(call->node->broker, call->request.shard, &address)) {
+    switch (broker_route(call->node->broker, call->request.shard, &address)) {
     case ROUTE_SELF:
         enter(call);
         return;
     case ROUTE_OTHER:
         other = sim_node_find(sim, address);
-        if (other != NULL && other->is_up && call->hops < HOPS_MAX) {
-            call->hops++;
-            carry(call, other);
+        if (other != NULL && other->is_up && is_home) { // A call is passed on once.
+            carry(call, SIM_END_NODE(call->node->number), other);
             return;
         }
         break;
@@ -269,7 +339,7 @@ static void on_arrival(struct sim *sim, struct sim_event *event, bool is_dropped
         break;
     }
     if (sim->now < call->until) {
-        sim_after(sim, event, 50 * US_PER_MS);
+        return_home(call);
         return;
     }
     call->call.result = ERR_UNAVAILABLE; // The edge's own word: it was never in a core.
@@ -286,8 +356,24 @@ static void send(struct sim_call *call)
         return;
     }
     call->until = sim->now + EDGE_US;
-    call->event = (struct sim_event){.fire = on_arrival};
-    carry(call, node);
+    call->home = node;
+    call->home_life = node->life;
+    carry(call, SIM_END_USERS, node);
+}
+
+/* Some users are impatient: they ask twice at once, or their library does, at two brokers. */
+static void launch(struct sim_call *call)
+{
+    struct sim_load *load = call->load;
+    struct sim_call *next = NULL;
+
+    if (!load->sim->is_healed && prng_chance(&load->prng, load->sim->options.link_twice_permille)) {
+        next = call_repeat(call);
+    }
+    send(call);
+    if (next != NULL) {
+        send(next);
+    }
 }
 
 /* --- what users want --- */
@@ -367,7 +453,7 @@ static void create(struct sim_load *load)
             call->request.replace_latest_ms = sim_clock(load->sim, 0) / US_PER_MS + 5000;
         }
     }
-    send(call);
+    launch(call);
 }
 
 static void set_target(struct sim_call *call, const struct check_known *task)
@@ -397,7 +483,7 @@ static void change(struct sim_load *load, enum call_kind kind, const struct chec
             call->request.task.payload.len = LARGE_BYTES;
         }
     }
-    send(call);
+    launch(call);
 }
 
 static void on_chase(struct sim *sim, struct sim_event *event, bool is_dropped)
@@ -432,7 +518,7 @@ static void redrive(struct sim_load *load, const struct check_letter *letter)
         call->key = letter->key;
         call->request.task.key = (struct slice){(const uint8_t *)&call->key, sizeof(call->key)};
     }
-    send(call);
+    launch(call);
 }
 
 static void act(struct sim_load *load)

@@ -8,10 +8,13 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 
 /* Times that an outcome for another broker is told. */
 #define TELL_MAX 5
+
+#define TELL_AGAIN_US (100 * US_PER_MS)
 
 /* A rumour takes up to this. */
 #define RUMOUR_US (20 * US_PER_S)
@@ -20,6 +23,7 @@
 struct telling {
     struct sim_event event;
     struct sim_node *node;
+    uint32_t from; /* whose attempt it was */
     struct report report;
     uint32_t tries;
 };
@@ -34,6 +38,10 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
 
     if (is_dropped || telling->tries++ == TELL_MAX) {
         mem_free(telling);
+        return;
+    }
+    if (!sim_link_is_whole(sim->links, telling->from, SIM_END_NODE(node->number))) {
+        sim_after(sim, event, TELL_AGAIN_US);
         return;
     }
     sim_node_now(node, &now);
@@ -57,7 +65,7 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
         telling->node = other != NULL && other->is_up ? other : node;
     }
     telling->event.host = telling->node;
-    sim_after(sim, event, 100 * US_PER_MS);
+    sim_after(sim, event, TELL_AGAIN_US);
 }
 
 void sim_report(struct sim_node *node, const struct report *report, int64_t span_us)
@@ -66,6 +74,7 @@ void sim_report(struct sim_node *node, const struct report *report, int64_t span
 
     telling->event = (struct sim_event){.fire = on_tell, .host = node};
     telling->node = node;
+    telling->from = SIM_END_NODE(node->number);
     telling->report = *report;
     telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
     telling->report.response = (struct slice){NULL, 0};

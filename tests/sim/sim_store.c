@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 
 /* A broker's own deadline for a request. source: RELIABILITY P-1 */
@@ -430,6 +431,24 @@ static void meet_down(struct step *step, enum store_mem_stage stage)
          true);
 }
 
+/* True: the request does not get to the database, or its reply does not get back: given up at the
+ * deadline. */
+static bool meet_cut(struct step *step, enum store_mem_stage stage)
+{
+    struct sim_store *store = step->sim_store;
+    uint32_t node = SIM_END_NODE(step->door->node->number);
+    uint32_t database = SIM_END_DATABASE(step->database);
+    bool is_cut =
+        (stage == STORE_MEM_SUBMITTED && !sim_link_passes(store->sim->links, node, database)) ||
+        (stage == STORE_MEM_ENDED && !sim_link_passes(store->sim->links, database, node));
+
+    if (is_cut) {
+        step->deed = DEED_GIVE_UP;
+        plan(step, time_max(step->submitted + DEADLINE_US - store->sim->now, 0), true);
+    }
+    return is_cut;
+}
+
 /* True: a lock is waited for, and this is not the time to look at it. */
 static bool still_waits(struct step *step)
 {
@@ -465,7 +484,7 @@ static void step_client(struct step *step)
         meet_down(step, info.stage);
         return;
     }
-    if (meet_fate(step, info.stage)) {
+    if (meet_cut(step, info.stage) || meet_fate(step, info.stage)) {
         return;
     }
     if (store->sim->now - step->submitted > DEADLINE_US && info.stage != STORE_MEM_ENDED) {

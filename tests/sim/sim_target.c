@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_report.h"
 
@@ -64,6 +65,10 @@ static int64_t receive(struct send *send)
         span_us = INT64_MAX / 2;
     } else if (prng_chance(&target->prng, options->target_late_permille)) {
         span_us += timeout_us * 9 / 10;
+    }
+    if (!sim_link_is_whole(send->node->sim->links, SIM_END_NODE(send->node->number),
+                           SIM_END_TARGETS)) {
+        span_us = timeout_us; // It has heard of it or not; nobody will know.
     }
     if (span_us >= timeout_us) {
         span_us = timeout_us;
