@@ -171,6 +171,7 @@ void broker_on_members(struct broker *broker, const struct now *now, const struc
 void broker_on_session(struct broker *broker, const struct now *now, enum coord_session session)
 {
     broker_set_now(broker, now);
+    broker->is_away = session == COORD_AWAY;
     switch (session) {
     case COORD_AWAY:
         break; // What we hold goes on; the database stops us if somebody else takes it.
@@ -325,7 +326,9 @@ void membership_step(struct broker *broker)
     }
 }
 
-/* Give up the shards of a database that we have failed to write to for a session timeout. */
+/* Give up the shards of a database that we have failed to write to for a session timeout. Not while
+ * the coordinator is away: nobody else could take them, and neither could we when the database is
+ * back before it. */
 static void give_up(struct broker *broker, uint32_t index)
 {
     broker->cannot |= 1U << index;
@@ -351,7 +354,8 @@ void membership_scan(struct broker *broker)
         if (writer->failing_since == 0 && is_out) {
             broker->cannot &= ~(1U << i);
             broker->publish_at = broker->now.boot;
-        } else if (writer->failing_since != 0 && !is_out && broker->now.boot >= limit) {
+        } else if (writer->failing_since != 0 && !is_out && !broker->is_away &&
+                   broker->now.boot >= limit) {
             give_up(broker, i);
         }
         if (writer->failing_since != 0) { // The sweep is a write that needs no shard.

@@ -358,6 +358,7 @@ struct broker {
     bool is_publishing;
     bool is_publish_due;
     bool is_session; /* we have one, or believe so */
+    bool is_away;    /* the coordinator cannot be reached now */
     bool is_draining;
     boot_us placement_at; /* BOOT_NEVER: nothing to do */
     boot_us publish_at;

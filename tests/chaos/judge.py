@@ -10,6 +10,13 @@ import collections
 
 SESSION_S, TICK_S, SLACK_S = 4, 0.5, 1
 ON_TIME_US = 250_000
+# Most seconds for a gap, of faults that nothing else came between. A loop that is stuck is ended after
+# a session timeout, and then its session has to expire.
+GAP_MAX_S = {"kill": SESSION_S + TICK_S + SLACK_S, "pause": SESSION_S + TICK_S + SLACK_S,
+             "keepercut": SESSION_S + TICK_S + SLACK_S, "expire": SESSION_S + TICK_S + SLACK_S,
+             "stuck": 2 * SESSION_S + TICK_S + SLACK_S}
+SLOW_MS = 2500
+STALLED_MAX = 0.01  # of a span: more than that, and its times say nothing
 AFTER_US = 6_000_000   # So long behind its end a fault still disturbs the gaps of others.
 AHEAD_US = 15_000_000  # Behind the end of a fault, for how long a gap is looked for.
 
@@ -21,6 +28,7 @@ class Verdict:
         self.name, self.text = name, text
         self.faults = []
         self.lost = 0  # excused by what the promotion has lost
+        self.excused = 0  # by stalls of the machine
 
     def add(self, fault):
         self.faults.append(fault)
@@ -40,7 +48,7 @@ class Judge:
     def judge(self):
         for check in (self.lost, self.rising, self.one_outcome, self.early, self.stale,
                       self.overlap, self.repeats, self.cancelled, self.updates, self.keys,
-                      self.honest, self.brokers, self.recovery):
+                      self.honest, self.brokers, self.gap, self.recovery):
             self.verdicts.append(check())
 
     def failed(self):
@@ -152,9 +160,9 @@ class Judge:
 
     @staticmethod
     def was_slow(attempt):
-        """True if the receiver may have answered after the attempt's time: a deadline is 2 s behind
-        the end of an attempt that starts at its due time."""
-        return not attempt.end_us or attempt.end_us > (attempt.deadline_ms - 2000) * 1000
+        """True if the answer may have come after the attempt's time: a deadline is 2 s behind the end
+        of an attempt that starts at its due time, and the answer has a way to go."""
+        return not attempt.end_us or attempt.end_us > (attempt.deadline_ms - SLOW_MS) * 1000
 
     def overlap(self):
         """K-6: no attempt before the deadline of one whose outcome is not known."""
@@ -250,10 +258,29 @@ class Judge:
                 verdict.add(f"{line['name']} was stuck and has not ended itself")
         return verdict
 
+    def stalled(self, begin_us, end_us):
+        """Part of a span in which the machine stood still."""
+        return sum(max(0, min(b, end_us) - max(a, begin_us))
+                   for a, b in self.quiet.get("stalls", ())) / max(1, end_us - begin_us)
+
+    def gap(self):
+        """K-7: a broker's shards are on time again within the session timeout, a tick and a second."""
+        verdict = Verdict("gap", "within the promise, of faults that were alone")
+        for fault, (gap_s, is_alone) in self.gaps().items():
+            limit_s = GAP_MAX_S.get(fault.what)
+            if limit_s is None or not is_alone or gap_s <= limit_s:
+                continue
+            if self.stalled(fault.begin_us, fault.begin_us + gap_s * 1e6) <= STALLED_MAX:
+                verdict.add(f"{fault.what} {fault.number}: {gap_s:.2f} s, the promise is "
+                            f"{limit_s} s")
+            else:
+                verdict.excused += 1
+        return verdict
+
     def recovery(self):
         """K-7: soon after the last fault every shard is served and nothing is overdue."""
         verdict = Verdict("recovery", "every shard is served, nothing is overdue")
-        limit_s = SESSION_S + TICK_S + SLACK_S
+        limit_s = GAP_MAX_S["kill"]
         served_s = self.quiet.get("served_s")
         if served_s is None or served_s > limit_s and not self.quiet.get("stalled"):
             verdict.add(f"every shard was served after {served_s} s, the promise is {limit_s} s")

@@ -4,7 +4,7 @@
 
   nemesis.py [--seconds N] [--seed N] [--zookeepers 1|3] [--rate N] [--only KIND,…] [--plan]
 
-The seed decides what is hurt, when and for how long; --plan prints that and does nothing. FOLIOT_KEEP=1
+The seed decides what is hurt, when and for how long; --plan prints that and does nothing. FOLIOT_KEEP=1 (or failed)
 keeps the folder with all logs and journals, --again FOLDER judges such a folder once more. Ends with
 "N passed, N failed".
 """
@@ -125,7 +125,7 @@ def run(world, options, lines):
     stalled = probe.share(heal_us, journal.now_us()) > 0.01
     quiet_s = settle(world)
     time.sleep(1)
-    quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled,
+    quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled, "stalls": probe.stalls,
              "figures": {"overdue tasks at the end": overdue(world),
                          "faults of the nemesis itself": [lane.error for lane in lanes if lane.error],
                          "producers that have not ended": sum(p.alive() for p in world.producers)}}
@@ -182,7 +182,8 @@ def main():
     if options.plan:
         return 0
     with worlds.World(options.build, options.seed, options.zookeepers) as world:
-        return 1 if run(world, options, lines) else 0
+        world.has_failed = run(world, options, lines) > 0
+        return int(world.has_failed)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ def print_verdicts(judge):
     """One line for each promise; how many failed."""
     for verdict in judge.verdicts:
         more = f" ({verdict.lost} by what the promotion lost)" if verdict.lost else ""
+        more += f" ({verdict.excused} excused by stalls)" if verdict.excused else ""
         print(f"  {'FAIL' if verdict.faults else 'ok':<5}{verdict.name:<12}{verdict.text}: "
               f"{len(verdict.faults)} broken{more}")
         for fault in verdict.faults[:5]:

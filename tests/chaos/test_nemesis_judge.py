@@ -169,8 +169,10 @@ def a_fault_before_the_claim_or_after_the_deadline_excuses_nothing():
 def a_repeat_of_what_was_answered_too_late_is_no_fault():
     book = Book()
     book.repeat()
-    book.receiver[1]["t"] = (DUE_MS + 1001) * 1000
+    book.receiver[1]["t"] = (DUE_MS + 501) * 1000
     assert book.broken() == set(), book.broken()
+    book.receiver[1]["t"] = (DUE_MS + 499) * 1000
+    assert book.broken() == {"repeats"}, book.broken()
 
 
 def a_fault_on_the_next_owner_excuses():
@@ -285,6 +287,16 @@ def a_gap_ends_with_the_last_late_task():
     book.receiver = book.call(TASK, 1, (DUE_MS + 700) * 1000)
     gap_s, is_alone = next(iter(book.judge().gaps().values()))
     assert (round(gap_s, 3), is_alone) == (0.8, True), gap_s
+
+
+def a_gap_that_is_too_long_is_found():
+    for late_s, stalls, broken in ((5.3, [], False), (5.6, [], True),
+                                   (5.6, [[DUE_MS * 1000, DUE_MS * 1000 + S]], False)):
+        book = Book()
+        book.fault(-100, 100, brokers="a")
+        book.receiver = book.call(TASK, 1, DUE_MS * 1000 + int(late_s * S), deadline_ms=DUE_MS + 9000)
+        book.quiet["stalls"] = stalls
+        assert book.broken() == ({"gap"} if broken else set()), (late_s, book.broken())
 
 
 def the_plan_is_a_function_of_its_seed():

@@ -83,6 +83,7 @@ class World:
         self.down = {GUEST}  # who is not to run now
         self.supervisor = None
         self.is_ended = False
+        self.has_failed = True  # until it is known better
 
     def __enter__(self):
         processes.end_on_signals()
@@ -296,7 +297,7 @@ class World:
         if self.disk is not None:
             subprocess.run(["umount", "-l", self.disk], check=False, capture_output=True)
         self.journal.close()
-        if os.environ.get("FOLIOT_KEEP"):
+        if os.environ.get("FOLIOT_KEEP", "") in (("failed", "1") if self.has_failed else ("1",)):
             print(f"kept: {self.folder}")
         else:
             servers.remove(self.folder)
