@@ -51,8 +51,7 @@ Test(broker_away, shards_are_kept_while_nobody_can_be_told_to_take_them)
     broker_on_session(rig.broker, &rig.now, COORD_AWAY);
     broker_call(rig.broker, &rig.now, &call);
     pass_without_database(&rig, OUTAGE_MS);
-    list_foreach(link, &rig.requests)
-    {
+    list_foreach (link, &rig.requests) {
         const struct coord_request *request = CONTAINER_OF(link, struct coord_request, link);
 
         cr_assert_neq(request->kind, COORD_RELEASE, "a shard is given up");
