@@ -326,7 +326,8 @@ static enum store_mem_event execute(struct store_mem *mem, struct store_mem_requ
         break;
     case STORE_MEM_QUEUE_LIST:
         request->queue_count = mem->tables.queue_count;
-        request->queues = mem_need(request->queue_count, sizeof(struct queue));
+        request->queues = mem_resize(NULL, request->queue_count * sizeof(struct queue));
+        REQUIRE(request->queues != NULL);
         if (request->queue_count > 0) {
             memcpy(request->queues, mem->tables.queues,
                    request->queue_count * sizeof(struct queue));

@@ -171,7 +171,9 @@ static void scan(struct broker *broker)
     membership_scan(broker);
     window_adapt(broker);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
-        shard_touch(&broker->shards[i]);
+        if (!shard_is_at_rest(&broker->shards[i])) {
+            shard_touch(&broker->shards[i]);
+        }
     }
 }
 

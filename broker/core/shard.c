@@ -134,6 +134,12 @@ void shard_touch(struct shard *shard)
     }
 }
 
+bool shard_is_at_rest(const struct shard *shard)
+{
+    return shard->state == SHARD_IDLE && !shard->is_desired && !shard->has_znode &&
+           list_is_empty(&shard->waiting);
+}
+
 bool shard_is_held(const struct shard *shard)
 {
     return shard->state != SHARD_IDLE;

@@ -38,6 +38,9 @@ void shard_retry_later(struct shard *shard);
 /* No request before this time; the broker looks at the shard then. */
 void shard_retry_at(struct shard *shard, boot_us at);
 
+/* Nothing of ours, and nothing wanted: no step would do anything until it is touched. */
+bool shard_is_at_rest(const struct shard *shard);
+
 /* Whether it is held or being taken or given away, as opposed to idle. */
 bool shard_is_held(const struct shard *shard);
 
