@@ -9,6 +9,7 @@
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/membership.h"
+#include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/state.h"
@@ -20,9 +21,6 @@
 #include "lib/base/mem.h"
 
 #include <string.h>
-
-/* Reads on behalf of calls at once. */
-#define READS_MAX 16384U
 
 /* Tasks without key that go to one shard before the next one is chosen. source: DESIGN 9, runs */
 #define RUN_TASKS 256U

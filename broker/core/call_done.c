@@ -232,7 +232,6 @@ static void update_done(struct shard *shard, const struct store_op *op, const st
     }
     if (result == 0) {
         shard->broker->stats.updated++;
-        shard->updates++;
         tell(shard->broker, "update", shard, call->core_seq, op->task.due_ms, call->attempt);
         if (call->set_due) {
             call->found_due_ms = op->task.due_ms;

@@ -9,6 +9,7 @@
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/explain.h"
+#include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
@@ -177,7 +178,6 @@ static int submit_read(struct shard *shard, struct call *call, struct call_read 
                        store_read_cb cb)
 {
     struct broker *broker = shard->broker;
-    int err;
 
     read->call = call;
     read->shard = shard;
@@ -187,11 +187,16 @@ static int submit_read(struct shard *shard, struct call *call, struct call_read 
     read->read.epoch = shard->epoch;
     read->read.cb = cb;
     read->read.owner = read;
-    err = broker->env.store->read(broker->env.store, &read->read);
-    if (err != 0) {
-        pool_give(&broker->reads, read);
+    return broker->env.store->read(broker->env.store, &read->read);
+}
+
+/* It cannot be read. read: NULL if there was none to be had. */
+static void refuse_read(struct shard *shard, struct call *call, struct call_read *read, int err)
+{
+    if (read != NULL) {
+        pool_give(&shard->broker->reads, read);
     }
-    return err;
+    call_answer(shard->broker, call, err);
 }
 
 /* What a read's failure means. True if the call is dealt with. */
@@ -241,7 +246,7 @@ void call_read_key(struct shard *shard, struct call *call)
         err = submit_read(shard, call, read, key_done);
     }
     if (err != 0) {
-        call_answer(shard->broker, call, err);
+        refuse_read(shard, call, read, err);
     }
 }
 
@@ -272,7 +277,7 @@ void call_scan(struct shard *shard, struct call *call)
         err = submit_read(shard, call, read, scan_done);
     }
     if (err != 0) {
-        call_answer(shard->broker, call, err);
+        refuse_read(shard, call, read, err);
     }
 }
 
@@ -295,22 +300,20 @@ static void task_done(struct store_read *store_read)
     struct shard *shard = read->shard;
     struct call *call = read->call;
     const struct task *row = store_read->row_count == 1 ? &store_read->rows[0] : NULL;
+    bool is_old = reading_end(read);
+    bool is_there = row != NULL && row->id.slot == read->id.slot;
     struct entry *entry;
 
     if (read_failed(shard, call, read)) {
         // Done.
-    } else if (row == NULL || row->id.slot != read->id.slot) {
-        if (entry_find(shard, read->id.seq) != NULL && row == NULL) {
-            call_by_id(shard, call, read->id); // Inserted or loaded since the snapshot.
-        } else {
-            call_absent(shard, call, read->id);
-        }
-    } else if (call->kind == CALL_GET) {
+    } else if (is_there && call->kind == CALL_GET) {
         answer_get(shard, call, row);
-    } else if (entry_find(shard, row->id.seq) != NULL) {
-        call_by_id(shard, call, row->id); // Memory has it by now, and is newer.
-    } else if (read->updates != shard->updates) {
-        call_read_task(shard, call, row->id); // Something was updated since: the row may be old.
+    } else if (entry_find(shard, read->id.seq) != NULL) {
+        call_by_id(shard, call, read->id); // Memory has it by now, and is newer.
+    } else if (is_old) {
+        call_read_task(shard, call, read->id);
+    } else if (!is_there) {
+        call_absent(shard, call, read->id);
     } else {
         entry = window_take(shard, row);
         if (entry == NULL) {
@@ -331,12 +334,17 @@ void call_read_task(struct shard *shard, struct call *call, struct task_id id)
 
     if (read != NULL) {
         read->id = id;
-        read->updates = shard->updates;
+        read->shard = shard;
         read->read = (struct store_read){.kind = STORE_READ_TASKS, .ids = &read->id, .id_count = 1};
+    }
+    if (read != NULL && reading_begin(read) == 0) {
         err = submit_read(shard, call, read, task_done);
+        if (err != 0) {
+            (void)reading_end(read);
+        }
     }
     if (err != 0) {
-        call_answer(shard->broker, call, err);
+        refuse_read(shard, call, read, err);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "broker/core/entry.h"
 
 #include "broker/core/line.h"
+#include "broker/core/reading.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
 #include "lib/base/check.h"
@@ -205,6 +206,7 @@ void entry_free(struct shard *shard, struct entry *entry)
     entry_queue(shard->broker, entry)->entries--;
     (void)map_del(&shard->entries, (uint64_t)entry->seq);
     window_forget(shard, entry->seq);
+    reading_leave(shard, entry->seq);
     mem_free(entry->body.block);
     pool_give(&shard->broker->entries, entry);
 }

@@ -6,6 +6,7 @@
 
 #include "broker/core/entry.h"
 #include "broker/core/line.h"
+#include "broker/core/reading.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "lib/base/err.h"

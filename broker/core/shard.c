@@ -15,6 +15,7 @@
 #include "broker/core/call_life.h"
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
+#include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
@@ -119,6 +120,7 @@ void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
     map_init(&shard->gone, 1);
     map_init(&shard->parks, QUEUE_COUNT_MAX);
     map_init(&shard->recent, RECENTS_MAX);
+    map_init(&shard->reading, READS_MAX);
     list_init(&shard->waiting);
     list_init(&shard->unknown);
     list_init(&shard->keeping);
@@ -216,6 +218,7 @@ void shard_fini(struct shard *shard)
     map_fini(&shard->adrift);
     forget_claims(shard);
     map_fini(&shard->gone);
+    map_fini(&shard->reading);
     recent_forget(shard);
     mem_free(shard->look_ids);
     mem_free(shard->page_skip);

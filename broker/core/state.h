@@ -197,7 +197,6 @@ struct shard {
     boot_us retry_at;
     boot_us drain_until;
     uint32_t ops;           /* operations waiting or in flight */
-    uint32_t updates;       /* counts updates: a row read before may be old */
     struct place cursor;    /* rows at or before it are in memory, but for those of parked queues */
     int64_t target;         /* bucket up to which memory is being filled */
     struct place rewind;    /* where the page's cursor was set back to, if is_rewound */
@@ -210,6 +209,7 @@ struct shard {
     struct map adrift;              /* seq → flight of a dropped entry */
     struct map inherited;           /* seq → struct claim, as read at take-over */
     struct map recent;              /* seq → struct recent in broker.recents */
+    struct map reading;             /* seq → first of the reads of its row: reading.h */
     struct claim *claims;           /* the claims that `inherited` points to */
     struct list touched; /* in broker.touched: something has changed, look at the next tick */
     struct list waiting; /* calls: for the shard, or for an entry's write */
@@ -307,18 +307,6 @@ struct database {
 enum call_step {
     CALL_STEP_FIRST = 0, /* the key must be free */
     CALL_STEP_TAKE_KEY   /* the key may be taken from call.found */
-};
-
-/* A read on behalf of one call. */
-struct call_read {
-    struct store_read read;
-    struct call *call;         /* NULL: a payload, or a row that is visited */
-    struct queue_state *queue; /* of a payload */
-    struct shard *shard;
-    struct task_id id;
-    uint32_t serial;
-    uint32_t updates; /* the shard's, when it was sent */
-    uint8_t fetches;  /* the entry's, when a payload was asked for */
 };
 
 struct broker {

@@ -8,6 +8,7 @@
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/reading.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
@@ -60,7 +61,7 @@ static void visit_done(struct store_read *store_read)
     struct shard *shard = read->shard;
     struct task_id id = read->id;
     bool is_fresh = read->serial == shard->serial && shard->state == SHARD_ACTIVE;
-    bool is_old = read->updates != shard->updates; // Something was updated since: read it again.
+    bool is_old = reading_end(read);
 
     if (is_fresh && store_read->result == ERR_FENCED) {
         shard_fenced(shard);
@@ -83,7 +84,6 @@ static int ask_row(struct shard *shard, struct task_id id)
     }
     read->shard = shard;
     read->serial = shard->serial;
-    read->updates = shard->updates;
     read->id = id;
     read->read = (struct store_read){.kind = STORE_READ_TASKS,
                                      .database = shard->database,
@@ -93,7 +93,13 @@ static int ask_row(struct shard *shard, struct task_id id)
                                      .id_count = 1,
                                      .cb = visit_done,
                                      .owner = read};
-    err = broker->env.store->read(broker->env.store, &read->read);
+    err = reading_begin(read);
+    if (err == 0) {
+        err = broker->env.store->read(broker->env.store, &read->read);
+        if (err != 0) {
+            (void)reading_end(read);
+        }
+    }
     if (err != 0) {
         pool_give(&broker->reads, read);
     }

@@ -112,6 +112,7 @@ static int door_read(struct store *store, struct store_read *read)
     int err;
 
     passage->cb.read = read->cb;
+    rig->rows_read = read->kind == STORE_READ_TASKS ? read : rig->rows_read;
     read->cb = on_read;
     read->owner = passage;
     rig->in_core = false;
@@ -139,6 +140,19 @@ static int door_bump(struct store *store, struct store_bump *bump)
         memset(passage, 0, sizeof(*passage));
     }
     return err;
+}
+
+/* Everything that the store has, but for the request that is held. */
+static void run_store(struct rig *rig)
+{
+    size_t i = 0;
+
+    while (i < store_mem_pending_count(rig->mem)) {
+        struct store_mem_request *request = store_mem_pending(rig->mem, i);
+        bool is_held = rig->held != NULL && request == store_mem_find(rig->mem, rig->held);
+
+        i = is_held || store_mem_step(rig->mem, request) == STORE_MEM_WAITS ? i + 1 : 0;
+    }
 }
 
 static void tick(struct rig *rig)
@@ -186,7 +200,7 @@ void rig_turn(struct rig *rig)
         request->cb(request);
         rig->in_core = false;
     }
-    store_mem_run(rig->mem);
+    run_store(rig);
     tick(rig);
 }
 

@@ -38,7 +38,9 @@ struct rig {
     struct store door;  /* what the core takes for the store */
     struct rig_passage passages[PASSAGES_MAX];
     size_t passage_next;
-    bool in_core; /* the core is running, not what stands around it */
+    bool in_core;                       /* the core is running, not what stands around it */
+    const struct store_read *rows_read; /* the last read of single rows */
+    const void *held;                   /* a request that the store leaves alone; NULL: none */
     struct outbound outbound;
     struct store_mem *mem;
     struct store *store;

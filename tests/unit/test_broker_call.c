@@ -242,3 +242,42 @@ Test(broker_call, who_keeps_a_keys_task_is_told_when_it_is_due)
     cr_assert_eq(second.found_due_ms, WALL_NEVER);
     rig_close(&rig);
 }
+
+/* Its row is read for an update while the task comes into memory, runs and ends: what was read is
+ * not the task any more, and must not come back into memory by a way on which nothing is written.
+ */
+Test(broker_call, a_row_that_was_read_before_its_task_ended_brings_nothing_back)
+{
+    static struct rig rig;
+    struct call call;
+    struct call update;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 1, rig_time(&rig) + 300000);
+    rig_ask(&rig, &call);
+    cr_assert_eq(rig_entries(&rig), 0, "it is far away");
+    update = rig_by_id(&rig, CALL_UPDATE, call.found);
+    update.set_due = true;
+    update.is_delay = true;
+    rig_call(&rig, &update);
+    cr_assert_eq(store_mem_step(rig.mem, store_mem_find(rig.mem, rig.rows_read)), STORE_MEM_MOVED);
+    rig.held = rig.rows_read;
+    while (rig.seen_count == 0) {
+        rig_set_time(&rig, rig_time(&rig) + 100);
+        rig_turn(&rig);
+    }
+    rig_end(&rig, 0, OUTCOME_DONE);
+    rig_pass(&rig, 5);
+    cr_assert_eq(rig_entries(&rig), 0);
+    rig.now.database[0].upper_us = INT64_MAX; // A delay cannot be counted now.
+    broker_set_now(rig.broker, &rig.now);
+    rig.held = NULL;
+    for (int i = 0; i < 5; i++) {
+        rig_turn(&rig);
+    }
+    cr_assert_eq(update.result, ERR_GONE);
+    rig_pass(&rig, 1000);
+    cr_assert_eq(rig_entries(&rig), 0);
+    cr_assert_eq(rig.seen_count, 1, "an attempt of a task that has ended");
+    rig_close(&rig);
+}
