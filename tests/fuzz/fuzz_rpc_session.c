@@ -65,8 +65,13 @@ static void on_hold(struct rpc_call *call, struct slice request, void *ctx)
 
 static void on_stream(struct rpc_call *call, struct slice request, void *ctx)
 {
+    int err = rpc_call_send(call, request);
+
     (void)ctx;
-    if (rpc_call_send(call, request) == 0 && rpc_call_send(call, request) == 0) {
+    if (err == 0) {
+        err = rpc_call_send(call, request);
+    }
+    if (err == 0) {
         rpc_call_end(call);
     } else {
         rpc_call_fail(call, RPC_INTERNAL, NULL, request, 0);

@@ -10,6 +10,9 @@
 /* Ownership, fencing, claims and calls of one shard and one task. */
 extern const struct model model_own;
 
+/* Pages of the loader beside writes, parks and short memory. */
+extern const struct model model_load;
+
 /* Tasks of one order key, across retries, cancels, updates and hand-over. */
 extern const struct model model_order;
 
