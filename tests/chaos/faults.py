@@ -119,6 +119,7 @@ class Fault:
         except Exception:  # pylint: disable=broad-except
             broker.popen.kill()
             status = "none in time"
+        self.world.brokers.pop(name)  # It has not ended by itself.
         self.world.journal.write(kind="drained", name=name, status=status)
 
     def expire(self):
