@@ -139,9 +139,11 @@ class Fault:
         ensemble.wait()
 
     def zookeeper(self):
-        self.begin(worlds.MEMBERS)
+        self.begin(shards=self.world.keeper.databases)  # All of them; what is owned goes on.
         self.world.ensemble.freeze()
         self.hold()
+        # Only now are sessions lost.
+        self.world.journal.write(kind="hurt", fault=self.number, brokers=worlds.MEMBERS)
         self.world.ensemble.thaw()
         self.recover(SESSION_S + 1)
 
@@ -294,3 +296,12 @@ class Fault:
             pass  # Full.
         self.hold()
         ballast.unlink()
+
+    def baseclock(self):
+        server = self.world.pg[1]
+        if "environment" not in server.it:
+            raise Left("libfaketime is not there")
+        self.begin(shards=self.world.keeper.shards_in(worlds.DATABASES[1]))
+        server.set_clock(self.line["step_s"])
+        self.hold()
+        server.set_clock(0)

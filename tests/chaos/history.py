@@ -5,6 +5,7 @@ import collections
 
 import journal
 
+AHEAD_US = 4_000_000  # No attempt comes longer than this after its claim.
 NOTHING = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
 
 
@@ -15,6 +16,7 @@ class Item:
     def __init__(self, line):
         self.token, self.has_key, self.due_ms = line["p"], bool(line["k"]), line["due"]
         self.plan = line["plan"]
+        self.is_delay = bool(line.get("rel"))
         self.answers = []  # (answered at in µs, asked at in µs, id or "", word, due in ms)
 
     def ids(self):
@@ -42,6 +44,7 @@ class Fault:
 
     def __init__(self, line):
         self.number, self.what, self.begin_us = line["fault"], line["what"], line["t"]
+        self.hurt_us = self.begin_us  # from when claims of those that it is on may be lost
         self.end_us = 1 << 62
         self.brokers, self.databases = set(line["brokers"]), set(line["databases"])
         self.receivers, self.shards = set(line["receivers"]), set(line["shards"])
@@ -49,7 +52,7 @@ class Fault:
 
     def hurts(self, brokers, database, receiver, begin_us, end_us):
         """True if it was on one of these at a moment of this span."""
-        return (self.left is None and self.begin_us <= end_us and self.end_us >= begin_us and
+        return (self.left is None and self.hurt_us <= end_us and self.end_us >= begin_us and
                 bool(self.brokers & brokers or database in self.databases or
                      receiver in self.receivers))
 
@@ -142,6 +145,9 @@ class History:
         for line in lines:
             if line["kind"] == "begin":
                 faults[line["fault"]] = Fault(line)
+            elif line["kind"] == "hurt":
+                faults[line["fault"]].brokers = set(line["brokers"])
+                faults[line["fault"]].hurt_us = line["t"]
             elif line["kind"] == "end":
                 faults[line["fault"]].end_us = line["t"]
             elif line["kind"] == "left":
@@ -161,7 +167,8 @@ class History:
         self.lines = collections.Counter()
         self.ends = collections.Counter()
         self.stale = []
-        self.bumps = collections.defaultdict(list)
+        self.bumps = collections.defaultdict(list)      # shard → epochs, in order
+        self.lost_bumps = collections.defaultdict(set)
         kept = set()
         for line in databases["lines"]:
             kept.add(tuple(line))
@@ -176,8 +183,8 @@ class History:
                     self.lost_lines[kind] += 1
                     if kind == "claim":
                         self.claims.setdefault((task, attempt), (at_us, instance))
-        for rows in self.bumps.values():
-            rows.sort()
+                    elif kind == "bump":  # An epoch that was lost must not be given again.
+                        self.lost_bumps[line[3]].add(int(task[4:], 16))
 
     def read_line(self, at_us, kind, instance, shard, task, attempt):
         self.lines[kind] += 1
@@ -189,7 +196,7 @@ class History:
         elif kind == "stale":
             self.stale.append((at_us, instance, shard))
         elif kind == "bump":
-            self.bumps[shard].append((at_us, instance))
+            self.bumps[shard].append(int(task[4:], 16))
 
     # ---- questions ----
 
@@ -213,12 +220,14 @@ class History:
 
     def excuse(self, attempt):
         """The fault at which the claim of an attempt was live: on its owner, on whom its shard went to
-        meanwhile, on its database or receiver. None if there was none."""
+        meanwhile, on its database or receiver; the last one to begin. None if there was none."""
         owner = self.owner_of(attempt)
-        begin_us, end_us = owner[1] if owner else attempt.at_us, attempt.deadline_ms * 1000
+        # The time of a claim is by its database's clock, which may be behind.
+        begin_us = max(owner[1], attempt.at_us - AHEAD_US) if owner else attempt.at_us
+        end_us = attempt.deadline_ms * 1000
         brokers = self.owners_in(self.shard_of(attempt.task), begin_us, end_us)
         brokers |= {owner[0]} if owner else set()
-        for fault in self.faults:
+        for fault in reversed(self.faults):
             if fault.hurts(brokers, self.database_of(attempt.task), attempt.receiver, begin_us,
                            end_us):
                 return fault

@@ -124,13 +124,20 @@ class Judge:
                 verdict.add(f"{task} is done and still pending")
         return verdict
 
+    def is_behind(self, task, at_us):
+        """True if the clock of a task's database, from which delays count, was put back then."""
+        return any(fault.what == "baseclock" and self.it.shard_of(task) in fault.shards and
+                   fault.begin_us - AFTER_US < at_us < fault.end_us + AFTER_US
+                   for fault in self.it.faults)
+
     def early(self):
         """K-4: no attempt before its due time, by the receiver's clock; none with another due time
         than was asked for."""
         verdict = Verdict("early", "never before the due time")
         asked = {}
-        for task, item, _ in self.tasks():
-            asked[task] = item.due_ms
+        for task, item, answered_us in self.tasks():
+            if not item.is_delay or not self.is_behind(task, answered_us):
+                asked[task] = item.due_ms
         for task, lines in self.it.attempts.items():
             moved = [change for change in self.it.changes.get(task, ())
                      if change[2] in ("update", "run")]
@@ -146,6 +153,12 @@ class Judge:
         verdict = Verdict("stale", "no write of an old epoch is visible")
         for line in self.it.stale:
             verdict.add(f"written by another than the owner: {line}")
+        for shard, bumps in self.it.bumps.items():
+            for before, after in zip(bumps, bumps[1:]):
+                if after <= before:
+                    verdict.add(f"shard {shard}: epoch {after} after {before}")
+            for epoch in self.it.lost_bumps[shard] & set(bumps):
+                verdict.add(f"shard {shard}: epoch {epoch} was lost, and was given again")
         if self.it.lines["claimed twice"]:
             verdict.add(f"{self.it.lines['claimed twice']} attempts were claimed twice")
         return verdict
@@ -229,7 +242,11 @@ class Judge:
 
     def keys(self):
         """A create that is repeated with its key makes one task."""
-        verdict = Verdict("keys", "one task for each key")
+        verdict = Verdict("keys", "one task for each key, one id for each task")
+        tokens = {}
+        for task, item, _ in self.tasks():
+            if tokens.setdefault(task, item.token) != item.token:
+                verdict.add(f"{task} is {tokens[task]} and {item.token}")
         for item in self.it.items.values():
             ids = item.ids()
             if len(ids) > 1 and not any(self.is_lost(task, verdict, "make", "end") for task in ids):

@@ -42,10 +42,12 @@ DATABASES = {
     "slow": (span(3, 6), 1),
     "target": (span(2, 5), 4),
     "full": (span(4, 7), 4),
+    "baseclock": (span(3, 6), 4),
 }
 LANES = {"brokers": BROKERS, "databases": DATABASES}
 LONG = ("zookeeper",)  # once in a run of up to so many seconds
 LONG_EVERY_S = 300
+BASE_STEPS_S = (-0.3, -2, -5)  # Back only: when it goes forward again, that is a step, too.
 CLOCK_STEPS_S = (-86400, -3600, -1, 1, 3600, 86400)
 
 
@@ -58,6 +60,8 @@ def details(draw, kind):
         found["server"] = draw.choice((0, 1))
     if kind == "backend":
         found["count"] = draw.choice((1, 2, 6))
+    if kind == "baseclock":
+        found["step_s"] = draw.choice(BASE_STEPS_S)
     if kind == "target":
         found |= {"receiver": draw.choice((0, 0, 1)), "mode": draw.choice(("slow", "up", "down"))}
     if kind == "peer":

@@ -123,13 +123,15 @@ class Producer:
         item = task_pb2.CreateTaskRequest(queue=QUEUES.get(plan, "fast"),
                                           payload=f"{token}:{plan}".encode())
         due_ms = int((time.time() + delay_s) * 1000)
-        if self.random.random() < 0.5:
+        is_delay = self.random.random() < 0.5
+        if not is_delay:
             item.due_time.FromMilliseconds(due_ms)
         else:
             item.delay.FromMilliseconds(int(delay_s * 1000))
         if self.random.random() < KEY_SHARE:
             item.key = token
-        return item, {"p": token, "k": int(bool(item.key)), "due": due_ms, "plan": plan}
+        return item, {"p": token, "k": int(bool(item.key)), "due": due_ms, "plan": plan,
+                      "rel": int(is_delay)}
 
     def act_later(self, task, due_ms):
         """Perhaps cancel, move or run a task at some moment before or around its due time."""

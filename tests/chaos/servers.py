@@ -13,6 +13,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STEP_S = 0.05
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 def load_tool():
@@ -24,6 +25,15 @@ def load_tool():
 
 
 tool = load_tool()
+
+
+def clock_environment(path):
+    """What a process needs so that its clock is off by what a file says, looked at each second. Only
+    the wall clock: CLOCK_MONOTONIC and CLOCK_BOOTTIME stay as they are."""
+    return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(path),
+            "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0"}  # Else timed waits end at once.
 
 
 def make_folder(folder):
@@ -67,6 +77,14 @@ class Postgres(Server):
     def __init__(self, folder):
         super().__init__("pg", folder)
         self.left = None  # where an old primary's data lie, once a standby was promoted
+
+    def set_clock(self, step_s):
+        """Put its clock so far from the true one. It must have been so at its first start."""
+        path = self.folder / "time"
+        fresh = path.with_suffix(".new")
+        fresh.write_text(f"{step_s:+.1f}\n", encoding="utf-8")
+        fresh.rename(path)
+        self.it["environment"] = clock_environment(path)
 
     def create(self, databases):
         tool.pg_init(self.it)

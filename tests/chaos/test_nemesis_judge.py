@@ -62,11 +62,12 @@ class Book:
         self.lines.append([(DUE_MS + after_ms) * 1000 - 50, "claim", "ia", 2, TASK, 2])
 
     def fault(self, begin_ms, end_ms, brokers=(), databases=(), receivers=()):
+        number = len(self.nemesis)
         self.nemesis += [
-            {"t": (DUE_MS + begin_ms) * 1000, "kind": "begin", "fault": len(self.nemesis),
+            {"t": (DUE_MS + begin_ms) * 1000, "kind": "begin", "fault": number,
              "what": "kill", "brokers": list(brokers), "databases": list(databases),
              "receivers": list(receivers), "shards": [2]},
-            {"t": (DUE_MS + end_ms) * 1000, "kind": "end", "fault": len(self.nemesis)}]
+            {"t": (DUE_MS + end_ms) * 1000, "kind": "end", "fault": number}]
 
     def judge(self):
         databases = {"shards": {n: f"db{n % 2}" for n in range(8)}, "lines": self.lines,
@@ -175,6 +176,16 @@ def a_repeat_of_what_was_answered_too_late_is_no_fault():
     assert book.broken() == {"repeats"}, book.broken()
 
 
+def zookeepers_stop_excuses_nothing_until_it_is_back():
+    for hurt_ms, broken in ((3100, True), (2900, False)):
+        book = Book()
+        book.repeat()
+        book.fault(-500, 5000)
+        book.nemesis.append({"t": (DUE_MS + hurt_ms) * 1000, "kind": "hurt",
+                             "fault": book.nemesis[-1]["fault"], "brokers": ["a"]})
+        assert book.broken() == ({"repeats"} if broken else set()), (hurt_ms, book.broken())
+
+
 def a_fault_on_the_next_owner_excuses():
     book = Book()
     book.repeat()
@@ -213,6 +224,26 @@ def a_stale_write_is_found():
     book = Book()
     book.lines.append([NOW + 60, "stale", "ib", 2, "000-0000000000000000", 0])
     assert book.broken() == {"stale"}, book.broken()
+
+
+def an_epoch_that_does_not_rise_is_found():
+    for first, second, is_lost in ((512, 512, False), (768, 512, False), (512, 512, True)):
+        book = Book()
+        bumps = [[NOW + at, "bump", "ib", 2, f"000-{epoch:016x}", 0]
+                 for at, epoch in ((1, first), (2, second))]
+        if is_lost:
+            book.left = [{"database": "db0", "lines": bumps[:1], "rows": []}]
+            bumps = bumps[1:]
+        book.lines += bumps
+        assert book.broken() == {"stale"}, book.broken()
+
+
+def an_id_that_is_given_twice_is_found():
+    book = Book()
+    book.producer += [{"t": NOW, "c": "p.2", "op": "create", "items": [
+        {"p": "p.2", "k": 0, "due": DUE_MS, "plan": "done"}]},
+                      {"t": NOW + S, "c": "p.2", "st": "OK", "items": [[TASK, True, DUE_MS]]}]
+    assert book.broken() == {"keys"}, book.broken()
 
 
 def an_attempt_that_was_claimed_twice_is_found():
@@ -333,7 +364,7 @@ def a_sessions_password_is_that_of_java():
 
 CASES = [case for name, case in list(globals().items())
          if callable(case) and getattr(case, "__module__", "") == "__main__" and
-         name.startswith(("a_", "an_", "the_", "what_"))]
+         name.startswith(("a_", "an_", "the_", "what_", "zookeepers_"))]
 
 
 def main():

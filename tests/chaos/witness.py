@@ -6,7 +6,7 @@ promotion has lost is what only the old primary has.
 """
 INSTALL = """
 CREATE SCHEMA witness;
-CREATE TABLE witness.line (at_us bigint NOT NULL
+CREATE TABLE witness.line (number bigserial, at_us bigint NOT NULL
         DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     kind text NOT NULL, instance text NOT NULL, shard integer NOT NULL,
     slot integer NOT NULL DEFAULT 0, seq bigint NOT NULL DEFAULT 0,
@@ -58,10 +58,12 @@ BEGIN
 END $$;
 ALTER SCHEMA witness OWNER TO foliot;
 GRANT ALL ON ALL TABLES IN SCHEMA witness TO foliot;
+GRANT ALL ON ALL SEQUENCES IN SCHEMA witness TO foliot;
 """
-# (at in µs, kind, instance, shard, task, attempt)
+# (at in µs, kind, instance, shard, task, attempt), in the order in which they were written: the
+# clock of a database is not to be relied on.
 LINES = ("SELECT at_us, kind, instance, shard, lpad(to_hex(slot), 3, '0') || '-' ||"
-         " lpad(to_hex(seq), 16, '0'), attempt FROM witness.line ORDER BY at_us")
+         " lpad(to_hex(seq), 16, '0'), attempt FROM witness.line ORDER BY number")
 PENDING = ("SELECT id, attempt, (extract(epoch FROM due) * 1000)::bigint,"
            " split_part(convert_from(payload, 'UTF8'), ':', 1) FROM foliot.pending")
 DEAD = ("SELECT id, attempt, 0, split_part(convert_from(payload, 'UTF8'), ':', 1) FROM foliot.dead")

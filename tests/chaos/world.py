@@ -30,7 +30,6 @@ RECEIVERS = 2
 DATABASES = {0: ("db0",), 1: ("db1", "db2")}
 RESTART_S = 0.3  # as an init system would after an end that nobody wanted
 SMALL_MB = 150     # of the disk that can be filled
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 class Broker(harness.Process):
@@ -49,10 +48,7 @@ class Broker(harness.Process):
                 command += ["--databases", f"{database}={world.conninfo(name, server, database)}"]
         env = dict(os.environ)
         if world.has_clock(name):
-            env |= {"LD_PRELOAD": FAKETIME, "FAKETIME_CACHE_DURATION": "1",
-                    "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
-                    "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # Else timed waits end at once.
-                    "FAKETIME_TIMESTAMP_FILE": str(world.folder / f"{name}.time")}
+            env |= servers.clock_environment(world.folder / f"{name}.time")
         super().__init__(f"{name}.{world.starts}", command, world.folder, env)
         world.journal.write(kind="start", name=name, pid=self.popen.pid)
 
@@ -104,6 +100,8 @@ class World:
         self.ensemble = servers.Ensemble(self.folder, self.zookeepers)
         for number, databases in DATABASES.items():
             self.pg[number] = servers.Postgres(self.folder / f"pg{number}")
+            if number == 1 and os.path.exists(servers.FAKETIME):
+                self.pg[number].set_clock(0)
             self.pg[number].create(databases)
         self.links.add("replica", self.pg[0].port)
         self.standby = servers.Postgres(self.folder / "pg0.1")
@@ -147,7 +145,7 @@ class World:
 
     def has_clock(self, name):
         """Whether this broker's clock can be stepped; its library is not for sanitizers."""
-        return name == "b" and os.path.exists(FAKETIME) and "san" not in str(self.bin)
+        return name == "b" and os.path.exists(servers.FAKETIME) and "san" not in str(self.bin)
 
     def make_small_disk(self):
         """A disk of a few megabytes for the tables of one database, if we may mount one."""
@@ -239,7 +237,7 @@ class World:
         """Put a broker's clock so far from the true one."""
         path = self.folder / f"{name}.time"
         fresh = path.with_suffix(".new")
-        fresh.write_text(f"{step_s:+d}\n", encoding="utf-8")
+        fresh.write_text(f"{step_s:+.1f}\n", encoding="utf-8")
         fresh.rename(path)
 
     def promote(self, lost_s):
