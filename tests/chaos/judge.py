@@ -17,6 +17,8 @@ GAP_MAX_S = {"kill": SESSION_S + TICK_S + SLACK_S, "pause": SESSION_S + TICK_S +
              "stuck": 2 * SESSION_S + TICK_S + SLACK_S}
 SLOW_MS = 2500
 STALLED_MAX = 0.01  # of a span: more than that, and its times say nothing
+START_US = 8_000_000   # A fault makes tasks late within this, or not at all.
+CALM_US = 1_000_000    # A gap is over when no task was late for so long.
 AFTER_US = 6_000_000   # So long behind its end a fault still disturbs the gaps of others.
 AHEAD_US = 15_000_000  # Behind the end of a fault, for how long a gap is looked for.
 
@@ -214,7 +216,7 @@ class Judge:
                     continue
                 highest = {"CANCELLED": 0, "STOPPED": answer["n"]}.get(answer["out"])
                 late = [one for one in lines if highest is not None and one.number > highest]
-                if late and not self.is_lost(task, verdict, "end", "make", "change"):
+                if late and not self.is_lost(task, verdict, "end", "make", "change", "claim"):
                     verdict.add(f"{answer['out']} {answer['n']}, and then {late}")
                 elif late:
                     self.lost_work["cancels"] += 1
@@ -308,6 +310,20 @@ class Judge:
 
     # ---- figures ----
 
+    def last_late(self, fault, firsts, end_us):
+        """When the last task came that a fault made late: tasks of its shards that were late one after
+        the other, with no second between them in which all were on time."""
+        found_us, edge_us = 0, fault.begin_us + START_US
+        for one in firsts:
+            due_us = one.due_ms * 1000
+            if due_us > min(end_us, edge_us):
+                break
+            if (due_us >= fault.begin_us and one.at_us - due_us > ON_TIME_US and
+                    self.it.shard_of(one.task) in fault.shards):
+                found_us = max(found_us, one.at_us)
+                edge_us = due_us + CALM_US
+        return found_us
+
     def gaps(self):
         """Fault → (seconds until the last task of its shards that it made late, 0 if it made none;
         whether no other fault was on these shards or on a broker meanwhile)."""
@@ -319,11 +335,7 @@ class Judge:
             for other in faults:
                 if other.begin_us > fault.begin_us and other.shards & fault.shards:
                     end_us = min(end_us, other.begin_us)
-            late = [one.at_us for one in firsts
-                    if fault.begin_us <= one.due_ms * 1000 < end_us and
-                    one.at_us - one.due_ms * 1000 > ON_TIME_US and
-                    self.it.shard_of(one.task) in fault.shards]
-            last_us = max(late, default=fault.begin_us)
+            last_us = self.last_late(fault, firsts, end_us) or fault.begin_us
             is_alone = not any(
                 other is not fault and other.begin_us < last_us and
                 other.end_us + AFTER_US > fault.begin_us and
