@@ -163,4 +163,21 @@ MUTANTS = {
     # --- the databases ---
     "epoch-unchecked": ("K-5", [
         ("storage/mem_tx.c", "op->epoch > 0 && shard->epoch == op->epoch;", "op->epoch > 0;")]),
+    # --- what is read ---
+    "list-leaves-one-out": ("read", [
+        ("storage/mem_snapshot.c", "    case STORE_READ_SLICE:\n        take_slice(snapshot, shard, read);\n",
+         "    case STORE_READ_SLICE:\n        take_slice(snapshot, shard, read);\n"
+         "        snapshot->row_count -= read->to_bucket == INT64_MAX && snapshot->row_count > 1 "
+         "&& !snapshot->has_more;\n")]),
+    "counts-off": ("read", [
+        ("storage/mem_snapshot.c", "count->overdue += task->due_ms <= now_ms;",
+         "count->overdue += task->due_ms <= now_ms + 500;")]),
+    "explained-otherwise": ("read", [
+        core("explain.c", "        out->until_ms = row->due_ms;\n", "        out->until_ms = 0;\n")]),
+    "result-forgotten": ("K-1", [
+        core("claim.c", "    if (queue->result_memory_ms > 0) {",
+             "    if (queue->result_memory_ms > 3600000) {")]),
+    "redrive-is-purge": ("K-1", [
+        core("call_task.c", "op->kind = is_redrive ? STORE_REDRIVE : STORE_PURGE;",
+             "op->kind = STORE_PURGE;")]),
 }

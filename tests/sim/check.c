@@ -9,6 +9,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check_parts.h"
+#include "tests/sim/check_reads.h"
 #include "tests/sim/sim_load.h"
 
 #include <stdio.h>
@@ -155,6 +156,7 @@ static void commit_insert(struct check *check, const struct store_op *op)
     task->key = check_token(op->task.key);
     task->token = check_token(op->task.payload);
     task->payload_len = op->task.payload.len;
+    task->changed = check->sim->now;
     task->creator = task->token;
     task->inserted = check->sim->now;
     task->due_ms = op->task.due_ms;
@@ -402,7 +404,7 @@ static void commit_redrive(struct check *check, struct check_task *task, const s
 {
     struct check_call *call;
 
-    if (task == NULL || task->end != CHECK_DEAD || task->redrive == 0) {
+    if (task == NULL || task->end != CHECK_DEAD || task->is_purged || task->redrive == 0) {
         sim_fail(check->sim, SIM_UNSAFE, "K-3",
                  "a redrive of a task that is no dead letter, or of "
                  "one that nobody has asked for");
@@ -437,10 +439,30 @@ static void commit_redrive(struct check *check, struct check_task *task, const s
     }
 }
 
+/* What is kept of how it ended. */
+static void keep_result(struct check *check, struct check_task *task, const struct store_op *op)
+{
+    span_ms memory_ms = sim_load_result_memory_ms(check->sim->load, task->queue);
+
+    task->keep_until_ms = op->keep_until_ms;
+    task->ended_as = op->end;
+    task->last_attempt = op->attempt;
+    if (op->end != 0 && op->keep_until_ms < (memory_ms == 0 ? 0 : op->now_ms + memory_ms)) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: its result is not kept for %lld ms",
+                 check_name(task).text, (long long)memory_ms);
+    }
+    if (op->response.len > 0 &&
+        (op->end != TASK_END_DONE || !slice_equal(op->response, slice_of("well")))) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-3", "%s: an answer is kept that nobody gave",
+                 check_name(task).text);
+    }
+}
+
 static void commit_delete(struct check *check, struct check_task *task, const struct store_op *op)
 {
     uint32_t candidates = (uint32_t)task->cancel_count;
 
+    keep_result(check, task, op);
     if (op->end == TASK_END_EXPIRED) {
         commit_expire(check, task, op);
         return;
@@ -491,6 +513,11 @@ static void commit_op(struct check *check, const struct store_op *op)
     task = check_task_find(check, op->shard, op->task.id);
     if (task != NULL) {
         check_undo_task(check, task);
+        task->changed = check->sim->now;
+    }
+    if (op->kind == STORE_PURGE) {
+        check_purged(check, task);
+        return;
     }
     if (op->kind == STORE_REDRIVE) {
         commit_redrive(check, task, op);

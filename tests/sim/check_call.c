@@ -237,7 +237,8 @@ static void check_absent(struct check *check, const struct check_call *record,
     if (record->task != NULL &&
         (record->task->end == CHECK_LOST || check_may_be_lost(check, record->task, record->begun) ||
          (call->kind == CALL_REDRIVE && record->task->lost_at != 0 &&
-          record->task->end != CHECK_DEAD))) {
+          record->task->end != CHECK_DEAD) ||
+         (call->kind == CALL_REDRIVE && record->task->was_purged))) {
         return;
     }
     if (call->kind == CALL_REDRIVE) {
@@ -353,7 +354,7 @@ bool check_pick_dead(struct check *check, struct prng *prng, struct check_letter
         return false;
     }
     task = check->dead[prng_below(prng, check->dead_count)];
-    if (task->end != CHECK_DEAD || task->is_picked) {
+    if (task->end != CHECK_DEAD || task->is_purged || task->is_picked) {
         return false;
     }
     task->is_picked = true;

@@ -7,6 +7,7 @@
 #include "tests/sim/check_parts.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_reads.h"
 
 #include <string.h>
 
@@ -139,6 +140,10 @@ static void check_memory(struct check *check)
 /* Calls under way have been answered long ago. */
 static void check_calls(struct check *check)
 {
+    if (sim_reads_open_count(check->sim->reads) > 0) {
+        sim_fail(check->sim, SIM_STUCK, "K-8", "%zu reads were never answered",
+                 sim_reads_open_count(check->sim->reads));
+    }
     for (uint64_t i = 0; i < check->call_count; i++) {
         if (check->calls[i].state == CALL_STATE_OPEN) {
             sim_fail(check->sim, SIM_STUCK, "K-8", "call %llu of kind %u was never answered",

@@ -72,6 +72,13 @@ struct check_task {
     uint32_t cancel_answers;    /* CANCELLED or STOPPED so far */
     uint32_t last_allowed;      /* after those: the attempt that may still start; 0: none */
     uint32_t candidates;        /* calls that may have deleted it */
+    int64_t changed;            /* true time of the last commit that names it */
+    bool is_purged;             /* it was a dead letter */
+    bool was_purged;            /* once */
+    uint32_t purges;            /* under way or lost */
+    wall_ms keep_until_ms;      /* its result is kept; 0: it is not */
+    enum task_end ended_as;     /* as it is kept there */
+    uint32_t last_attempt;      /* the same */
     struct check_attempt *attempts;
     size_t attempt_count;
     int64_t lost_at; /* true time of the last promotion that has changed it; 0: none */

@@ -133,6 +133,14 @@ static void restore(struct check *check, struct check_task *task, const struct c
     if (task->revived_at != row->revived_at) {
         check->figures.redriven--;
     }
+    if (task->is_purged && !row->is_purged) {
+        check->figures.purged--;
+    }
+    task->changed = check->sim->now;
+    task->is_purged = row->is_purged;
+    task->keep_until_ms = row->keep_until_ms;
+    task->ended_as = row->ended_as;
+    task->last_attempt = row->last_attempt;
     task->end = row->end;
     task->ended = row->ended;
     task->token = row->token;

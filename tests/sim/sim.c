@@ -13,6 +13,7 @@
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_reads.h"
 #include "tests/sim/sim_standby.h"
 #include "tests/sim/sim_store.h"
 
@@ -237,6 +238,7 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     sim->store = sim_store_new(sim);
     sim->coord = sim_coord_new(sim);
     sim->load = sim_load_new(sim);
+    sim->reads = sim_reads_new(sim);
     sim->nodes = sim_need(options->node_count, sizeof(*sim->nodes));
     sim->faults = sim_faults_new(sim);
     for (uint32_t i = 0; i < options->node_count; i++) {
@@ -263,6 +265,7 @@ void sim_free(struct sim *sim)
         event->fire(sim, event, true);
     }
     sim_faults_free(sim->faults);
+    sim_reads_free(sim->reads);
     sim_load_free(sim->load);
     sim_coord_free(sim->coord);
     sim_links_free(sim->links);
@@ -293,6 +296,7 @@ void sim_finish(struct sim *sim)
     check_owners(sim->check);
     sim_until(sim, time_max(sim->now, healed + HEALED_LOAD_US));
     sim_load_stop(sim->load);
+    sim_reads_stop(sim->reads);
     for (int64_t end = check_last_end(sim->check); sim->verdict == SIM_PASSED && sim->now < end;) {
         sim_until(sim, sim->now + US_PER_S);
         if (check_is_settled(sim->check)) {
@@ -308,6 +312,7 @@ enum sim_verdict sim_run(struct sim *sim)
 {
     sim_start(sim);
     sim_load_start(sim->load);
+    sim_reads_start(sim->reads);
     sim_faults_start(sim->faults);
     check_start_looking(sim->check);
     sim_links_start(sim->links);

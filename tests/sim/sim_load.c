@@ -19,6 +19,9 @@
 /* Every second queue forgets a key with its task. */
 #define QUEUE_KEY_MEMORY_MS(number) ((number) % 2 == 0 ? 0 : 3000)
 
+/* Those keep results for a while. */
+#define QUEUE_RESULT_MEMORY_MS(number) ((number) % 2 == 0 ? 5000 : 0)
+
 /* Attempts at once of a queue. Every fourth has as many as the options say, perhaps none, and now
  * and then, and for good when the faults are over, as many as the others. */
 #define ROOM_USUAL                 2000
@@ -81,6 +84,12 @@ span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
 {
     (void)load;
     return QUEUE_KEY_MEMORY_MS(queue);
+}
+
+span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue)
+{
+    (void)load;
+    return QUEUE_RESULT_MEMORY_MS(queue);
 }
 
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue)
@@ -634,7 +643,7 @@ static void fill_queue(const struct sim_load *load, struct queue *queue, uint32_
     queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
     queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
     queue->key_memory_ms = QUEUE_KEY_MEMORY_MS(number);
-    queue->result_memory_ms = number % 2 == 0 ? 5000 : 0;
+    queue->result_memory_ms = QUEUE_RESULT_MEMORY_MS(number);
     queue->paused_until_ms = sim_load_paused_until(load, number);
     queue->is_paused = queue->paused_until_ms != 0;
     queue->expire_after_ms = load->sim->options.expire_permille > 0 && number % 6 == 3 ? 4000 : 0;

@@ -26,6 +26,9 @@ void sim_load_crash(struct sim_load *load, struct sim_node *node);
 bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue);
 span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue);
 
+/* How long results of its queue are kept. */
+span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue);
+
 /* Its queue is paused until then; 0: it is not. */
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue);
 

@@ -10,6 +10,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_load.h"
+#include "tests/sim/sim_reads.h"
 #include "tests/sim/sim_store.h"
 
 #include <stdio.h>
@@ -184,6 +185,7 @@ void sim_node_init(struct sim_node *node, struct sim *sim, uint32_t number)
     node->drift_ppm = (int32_t)prng_between(&node->prng, -drift_ppm, drift_ppm);
     list_init(&node->waiting);
     list_init(&node->calls);
+    list_init(&node->reads);
     node->turn = (struct sim_event){.fire = on_turn, .host = node};
     node->poll = (struct sim_event){.fire = on_poll, .host = node};
     node->drain = (struct sim_event){.fire = on_drain, .host = node};
@@ -312,6 +314,7 @@ void sim_node_kill(struct sim_node *node, int64_t down_us)
     broker_free(node->broker);
     node->broker = NULL;
     sim_load_crash(sim->load, node);
+    sim_reads_crash(sim->reads, node);
     if (down_us >= 0) {
         sim_after(sim, &node->change, down_us);
     }

@@ -30,6 +30,7 @@ struct sim_node {
     struct sim_target target;
     struct clock_estimate clocks[DATABASE_COUNT_MAX];
     struct list waiting; /* events, in order, until the pause ends */
+    struct list reads;   /* struct sim_read.link: the same of readers */
     struct list calls;   /* struct sim_call.link: users' calls inside the core */
     struct sim_event turn;
     struct sim_event poll;   /* for queues */

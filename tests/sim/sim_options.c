@@ -263,6 +263,7 @@ static const struct option {
     OPTION("target_slow_send", target_slow_send_permille),
     OPTION("target_full", target_full_permille),
     OPTION("rumour", rumour_permille),
+    OPTION("read_every_us", read_every_us),
 #undef OPTION
 };
 
@@ -427,6 +428,8 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     prng_init_named(&prng, seed, "rumour options");
     options->rumour_permille = share(&prng, 20);
     draw_databases(options, seed);
+    prng_init_named(&prng, seed, "reader options");
+    options->read_every_us = PICK(&prng, 0, 50000, 200000, 1000000);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)

@@ -65,6 +65,7 @@ struct sim_options {
     uint32_t expire_permille;  /* creates with an end of their time; above 0, one queue gives one to
                                   all of its tasks, too, and one is paused for a while */
     uint32_t redrive_permille; /* calls that redrive a dead letter */
+    int64_t read_every_us;     /* mean, all readers together */
     /* delays */
     int64_t store_us;       /* mean of one stage of a request */
     int64_t network_us;     /* mean of one way */

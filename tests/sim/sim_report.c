@@ -77,7 +77,7 @@ void sim_report(struct sim_node *node, const struct report *report, int64_t span
     telling->from = SIM_END_NODE(node->number);
     telling->report = *report;
     telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
-    telling->report.response = (struct slice){NULL, 0};
+    telling->report.response = slice_of(report->outcome == OUTCOME_DONE ? "well" : "");
     sim_after(node->sim, &telling->event, span_us);
 }
 

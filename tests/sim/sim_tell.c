@@ -113,6 +113,7 @@ static const struct form {
     /* users */
     {"ask", NONE, 2, NONE, 3, PLAIN, "call {0}: {1:c}"},
     {"answer", NONE, 5, NONE, 6, PLAIN, "call {0}: {1:c}: {2:e}, {3}, attempt {4}"},
+    {"read", 0, 1, NONE, NONE, CHATTER, "answers a reader: {2:c}: {4:e}"},
     {"lost", NONE, NONE, NONE, NONE, PLAIN, "call {0} will never be answered"},
 };
 
