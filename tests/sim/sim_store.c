@@ -134,8 +134,8 @@ static void on_read(struct store_read *read)
     if (mutant == SIM_MUTANT_CLAIMS && read->kind == STORE_READ_CLAIMS) {
         read->claim_count = 0;
     }
-    if (mutant == SIM_MUTANT_SLICE && read->kind == STORE_READ_SLICE && read->row_count > 1 &&
-        read->row_count < read->limit) {
+    if (mutant == SIM_MUTANT_SLICE && read->kind == STORE_READ_SLICE &&
+        read->to_bucket < INT64_MAX && read->row_count > 1 && read->row_count < read->limit) {
         read->row_count--;
     }
     if (read->kind == STORE_READ_SLICE && read->row_count > 1 &&
