@@ -8,12 +8,12 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STEP_S = 0.05
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 def load_tool():
@@ -27,13 +27,20 @@ def load_tool():
 tool = load_tool()
 
 
-def clock_environment(path):
-    """What a process needs so that its clock is off by what a file says, looked at each second. Only
-    the wall clock: CLOCK_MONOTONIC and CLOCK_BOOTTIME stay as they are."""
-    return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(path),
-            "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_FORCE_MONOTONIC_FIX": "0"}  # Else timed waits end at once.
+class Clock:
+    """A wall clock that can be put wrong, for the processes that have its environment
+    (step_clock.c). `library`: where that was built."""
+
+    def __init__(self, library, path):
+        self.environment = {"LD_PRELOAD": str(library), "STEP_CLOCK_FILE": str(path)}
+        self.path = path
+        path.touch(0o644)
+        self.step(0)
+
+    def step(self, step_s):
+        """So far from the true one."""
+        with open(self.path, "r+b", buffering=0) as file:
+            file.write(struct.pack("=q", int(step_s * 1e9)))  # In place: it is mapped.
 
 
 def make_folder(folder):
@@ -77,14 +84,6 @@ class Postgres(Server):
     def __init__(self, folder):
         super().__init__("pg", folder)
         self.left = None  # where an old primary's data lie, once a standby was promoted
-
-    def set_clock(self, step_s):
-        """Put its clock so far from the true one. It must have been so at its first start."""
-        path = self.folder / "time"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(f"{step_s:+.1f}\n", encoding="utf-8")
-        fresh.rename(path)
-        self.it["environment"] = clock_environment(path)
 
     def create(self, databases):
         tool.pg_init(self.it)

@@ -47,8 +47,8 @@ class Broker(harness.Process):
             for database in databases:
                 command += ["--databases", f"{database}={world.conninfo(name, server, database)}"]
         env = dict(os.environ)
-        if world.has_clock(name):
-            env |= servers.clock_environment(world.folder / f"{name}.time")
+        if name in world.clocks:
+            env |= world.clocks[name].environment
         super().__init__(f"{name}.{world.starts}", command, world.folder, env)
         world.journal.write(kind="start", name=name, pid=self.popen.pid)
 
@@ -75,6 +75,7 @@ class World:
         self.links = self.keeper = self.ensemble = None
         self.pg = {}
         self.standby = None
+        self.clocks = {}    # of a broker or a server → Clock
         self.behind = {}    # place in the brokers' addresses → port of the server there
         self.down = {GUEST}  # who is not to run now
         self.supervisor = None
@@ -96,12 +97,13 @@ class World:
     # ---- what it is made of ----
 
     def build(self):
+        self.make_clocks()
         self.links = links.Links(self.folder / "proxy.err")
         self.ensemble = servers.Ensemble(self.folder, self.zookeepers)
         for number, databases in DATABASES.items():
             self.pg[number] = servers.Postgres(self.folder / f"pg{number}")
-            if number == 1 and os.path.exists(servers.FAKETIME):
-                self.pg[number].set_clock(0)
+            if f"pg{number}" in self.clocks:
+                self.pg[number].it["environment"] = self.clocks[f"pg{number}"].environment
             self.pg[number].create(databases)
         self.links.add("replica", self.pg[0].port)
         self.standby = servers.Postgres(self.folder / "pg0.1")
@@ -111,7 +113,6 @@ class World:
                       for name in (*MEMBERS, GUEST)}
         for name in (*MEMBERS, GUEST):
             self.add_links(name)
-        self.set_clock("b", 0)
         self.supervisor = threading.Thread(target=self.supervise, daemon=True)
         self.supervisor.start()
         self.keeper = keeper.Keeper(self.ensemble.ports, self.journal)
@@ -143,9 +144,12 @@ class World:
         return (f"host={hosts} port={ports} user=foliot dbname={database}"
                 " target_session_attrs=read-write")
 
-    def has_clock(self, name):
-        """Whether this broker's clock can be stepped; its library is not for sanitizers."""
-        return name == "b" and os.path.exists(servers.FAKETIME) and "san" not in str(self.bin)
+    def make_clocks(self):
+        """Those of one broker and one server can be stepped; not in a build with sanitizers."""
+        library = self.bin.parent / "tests/chaos/libstep_clock.so"
+        if library.exists() and "san" not in str(self.bin):
+            self.clocks = {name: servers.Clock(library, self.folder / f"{name}.clock")
+                           for name in ("b", "pg1")}
 
     def make_small_disk(self):
         """A disk of a few megabytes for the tables of one database, if we may mount one."""
@@ -232,13 +236,6 @@ class World:
             if not broker.alive():
                 self.brokers.pop(name)
             self.down.discard(name)
-
-    def set_clock(self, name, step_s):
-        """Put a broker's clock so far from the true one."""
-        path = self.folder / f"{name}.time"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(f"{step_s:+.1f}\n", encoding="utf-8")
-        fresh.rename(path)
 
     def promote(self, lost_s):
         """Cut the standby off, let it fall behind, end the primary and promote the standby. Later a
