@@ -264,12 +264,12 @@ void check_told(struct check *check, const struct sim_node *node, const struct r
     if (view.epoch != check->epoch[report->shard]) {
         return; // It does not know yet that it is the owner no more, and cannot write it.
     }
-    if (task == NULL ? check_lost_find(check, report->shard, report->id) != NULL
-                     : task->lost_at != 0) {
-        return; // It does not know yet what was lost in a promotion.
-    }
     if (found == NULL || task->claimed != report->attempt || task->attempt >= report->attempt ||
         task->end != CHECK_PENDING) {
+        if (task == NULL ? check_lost_find(check, report->shard, report->id) != NULL
+                         : task->lost_at != 0) {
+            return; // It does not know yet what was lost in a promotion.
+        }
         sim_fail(check->sim, SIM_UNSAFE, "K-3",
                  "an outcome of attempt %u was taken, which is not the live claim of task %llx of "
                  "shard %u",
