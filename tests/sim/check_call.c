@@ -46,6 +46,10 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
     if (call->kind != CALL_CREATE && call->task.id.seq != 0) {
         record->task = check_task_find(check, call->shard, call->task.id);
     }
+    if (call->kind == CALL_REDRIVE && record->task == NULL) { // Lost since the user has seen it.
+        record->task = check_lost_find(check, call->shard, call->task.id);
+        REQUIRE(record->task != NULL);
+    }
     if (strikes_key(call)) {
         check_key_find(check, record->queue, record->key)->open++;
     } else if (call->kind == CALL_REDRIVE) {
