@@ -207,6 +207,8 @@ static int open_services(struct server *server)
         .config = server->config,
         .cluster = &server->cluster,
         .name = server->name,
+        .on_drain = server_drain_soon,
+        .ctx = server,
     };
     int err = queue_sync_open(&queues, &server->queues);
 
@@ -425,6 +427,7 @@ static void run_group(struct server_group *group)
     group->open_count = group->count;
     for (size_t i = 0; i < group->count; i++) {
         group->servers[i]->loop = group->loop;
+        loop_task_init(&group->servers[i]->leaving, server_leave, group->servers[i]);
     }
     for (size_t i = 0; i < group->count; i++) {
         if (is_open) {

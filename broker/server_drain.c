@@ -165,6 +165,23 @@ static void drain(struct server *server)
     loop_timer_start_in(&server->fuse, server->config->drain_timeout_ms);
 }
 
+void server_leave(void *ctx)
+{
+    struct server *server = ctx;
+
+    if (server->phase == SERVER_SERVING) {
+        drain(server);
+    }
+}
+
+/* Not at once: the call that asks for it is being answered. */
+void server_drain_soon(void *ctx)
+{
+    struct server *server = ctx;
+
+    loop_post(server->loop, &server->leaving);
+}
+
 void server_on_signal(int number, void *ctx)
 {
     struct server *server = ctx;
@@ -215,6 +232,7 @@ static void free_loop(struct server *server)
         watchdog_close(server->watchdog);
     }
     loop_timer_stop(&server->fuse);
+    loop_unpost(&server->leaving);
     if (server->has_hooks) {
         loop_timer_stop(&server->wake);
         loop_timer_stop(&server->publish);

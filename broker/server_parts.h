@@ -149,6 +149,7 @@ struct server {
     struct loop_timer wake;    /* the core's */
     struct loop_timer publish; /* of figures and readiness */
     struct loop_timer fuse;    /* end of the waiting, then of the closing */
+    struct loop_task leaving;  /* a drain that a call has asked for */
     bool rpc_is_drained;
     bool is_closed; /* every part that needs a callback has given it */
 };
@@ -194,6 +195,10 @@ void server_on_tls_refused(const char *peer, const char *why, void *ctx);
 
 /* A signal: begin to drain; the second one skips the waiting. */
 void server_on_signal(int number, void *ctx);
+
+/* Drain as after SIGTERM, now or soon, unless that has begun. ctx: the server. */
+void server_leave(void *ctx);
+void server_drain_soon(void *ctx);
 
 /* Once per turn: is what a drain waits for at its end? */
 void server_step_drain(struct server *server);

@@ -42,6 +42,8 @@ static const struct {
     {"/foliot.v1.QueueService/RedriveDead", service_dead_redrive},
     {"/foliot.v1.QueueService/PurgeDead", service_dead_purge},
     {"/foliot.v1.ClusterService/GetTopology", service_topology},
+    {"/foliot.v1.ClusterService/PlanMembers", service_plan_members},
+    {"/foliot.v1.ClusterService/DrainBroker", service_drain_broker},
     {PEER_REPORT_PATH, service_report},
 };
 

@@ -16,7 +16,7 @@ struct loop;
 struct resolver;
 struct service;
 
-#define SERVICE_METHOD_COUNT 24
+#define SERVICE_METHOD_COUNT 26
 
 /* How long a call waits for its shard to have an owner. source: DESIGN 6 */
 #define SERVICE_OWNER_WAIT_MS 1000
@@ -37,6 +37,9 @@ struct service_options {
     const struct config *config;
     const struct cluster *cluster;
     const char *name; /* ours, as registered */
+    /* We are asked to leave; called inside a handler. */
+    void (*on_drain)(void *ctx);
+    void *ctx;
 };
 
 /* errors: ERR_NO_MEMORY. */

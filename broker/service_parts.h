@@ -33,6 +33,8 @@
 #define REASON_TASK_GONE          "TASK_GONE"
 #define REASON_KEY_EXISTS         "KEY_EXISTS"
 #define REASON_CLAIM_NOT_LIVE     "CLAIM_NOT_LIVE"
+#define REASON_BROKER_NOT_FOUND   "BROKER_NOT_FOUND"
+#define REASON_BROKER_EXISTS      "BROKER_EXISTS"
 #define REASON_OVERLOADED         "OVERLOADED"
 #define REASON_TOO_MANY_CALLS     "LIMITS_CALLS"
 
@@ -173,5 +175,7 @@ void service_dead_redrive(struct rpc_call *rpc, struct slice request, void *ctx)
 void service_dead_purge(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_report(struct rpc_call *rpc, struct slice request, void *ctx);
 void service_topology(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_plan_members(struct rpc_call *rpc, struct slice request, void *ctx);
+void service_drain_broker(struct rpc_call *rpc, struct slice request, void *ctx);
 
 #endif

@@ -41,13 +41,41 @@ static bool is_superseded(const struct broker *broker, size_t index)
     return false;
 }
 
+/* Whether a member can write to no database at all: it is on its way out, or as good as. */
+static bool is_powerless(const struct broker *broker, size_t index)
+{
+    uint32_t all = (UINT32_C(1) << broker->options.database_count) - 1;
+
+    return (broker->members[index].cannot & all) == all;
+}
+
+static bool is_anybody_able(const struct broker *broker)
+{
+    for (size_t i = 0; i < broker->member_count; i++) {
+        if (!is_superseded(broker, i) && !is_powerless(broker, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Whether placement counts a member. One that leaves is gone already as far as placement goes, so
+ * that its shards move once, to where they stay, and nobody else's move at all.
+ */
+static bool counts(const struct broker *broker, size_t index)
+{
+    return !is_superseded(broker, index) &&
+           (!is_powerless(broker, index) || !is_anybody_able(broker));
+}
+
 /* The members that count, as placement wants them. */
 static size_t list_members(const struct broker *broker, struct assign_member *members)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < broker->member_count; i++) {
-        if (!is_superseded(broker, i)) {
+        if (counts(broker, i)) {
             members[count].name = slice_of(broker->members[i].name);
             members[count].cannot = broker->members[i].cannot;
             count++;
@@ -56,16 +84,16 @@ static size_t list_members(const struct broker *broker, struct assign_member *me
     return count;
 }
 
-/* Place of a member in that list; one that is superseded is in no place of it. */
+/* Place of a member in that list; ASSIGN_NONE if it does not count. */
 static uint32_t place_of(const struct broker *broker, size_t index)
 {
     uint32_t before = 0;
 
-    if (is_superseded(broker, index)) {
+    if (!counts(broker, index)) {
         return ASSIGN_NONE;
     }
     for (size_t i = 0; i < index; i++) {
-        before += !is_superseded(broker, i);
+        before += counts(broker, i);
     }
     return before;
 }

@@ -8,6 +8,7 @@
 #include "proto/codec_cluster.h"
 #include "proto/codec_dead.h"
 #include "proto/codec_peer.h"
+#include "proto/codec_plan.h"
 #include "proto/codec_queue_life.h"
 #include "proto/codec_receiver.h"
 #include "proto/message.h"
@@ -166,6 +167,30 @@ static void try_topology(struct slice bytes, struct arena *arena)
     }
 }
 
+static void try_plan(struct slice bytes, struct arena *arena)
+{
+    struct plan_request request;
+    struct plan plan;
+    struct plan_move move;
+    struct plan_share share;
+    struct drain_reply drained;
+    struct fault fault;
+    const char *name;
+
+    (void)!codec_read_plan(bytes, arena, &request, &fault);
+    (void)!codec_read_drain(bytes, arena, &name, &fault);
+    (void)!codec_read_drain_reply(bytes, arena, &drained, &fault);
+    if (codec_read_plan_reply(bytes, arena, &plan, &fault) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < plan.move_count; i++) {
+        codec_read_plan_move(&plan, i, &move);
+    }
+    for (size_t i = 0; i < plan.share_count; i++) {
+        codec_read_plan_share(&plan, i, &share);
+    }
+}
+
 static void try_report(struct slice bytes, struct arena *arena)
 {
     struct peer_report report;
@@ -190,8 +215,9 @@ static void try_details(struct slice bytes, struct arena *arena UNUSED)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const tries[])(struct slice, struct arena *) = {
-        try_queue,    try_queue_requests, try_queue_replies, try_deliver, try_deliver_reply,
-        try_topology, try_details,        try_report,        try_dead,    try_dead_replies,
+        try_queue,         try_queue_requests, try_queue_replies, try_deliver,
+        try_deliver_reply, try_topology,       try_details,       try_report,
+        try_dead,          try_dead_replies,   try_plan,
     };
     int64_t blocks = mem_block_count();
     struct arena arena;

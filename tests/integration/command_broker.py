@@ -92,6 +92,7 @@ class Broker:
         self.item_fails = 0      # items of a batch that fail
         self.extra = 0           # more tasks than the seven
         self.error = "no such user"
+        self.is_sick = False     # the topology has every fault that the command looks for
 
     def stop(self):
         self.server.stop(0).wait()
@@ -274,5 +275,33 @@ class Cluster(cluster_pb2_grpc.ClusterServiceServicer):
 
     def GetTopology(self, request, context):
         self.broker.note("GetTopology", request, context)
+        if self.broker.is_sick:
+            return sick_topology()
         return cluster_pb2.GetTopologyResponse(cluster="demo", answered_by="b1", shard_count=1,
                                                slot_count=4096)
+
+    def PlanMembers(self, request, context):
+        self.broker.note("PlanMembers", request, context)
+        return cluster_pb2.PlanMembersResponse(
+            moves=[cluster_pb2.ShardMove(shard=7, database="db0", **{"from": "b1", "to": "b2"})],
+            shares=[cluster_pb2.BrokerShare(broker="b1", before=2, after=1),
+                    cluster_pb2.BrokerShare(broker="b2", before=0, after=1)])
+
+    def DrainBroker(self, request, context):
+        self.broker.note("DrainBroker", request, context)
+        return cluster_pb2.DrainBrokerResponse(broker=request.broker, instance="0a", shard_count=3)
+
+
+def sick_topology():
+    """One fault for each of the command's checks, and more than it names of one kind."""
+    brokers = [cluster_pb2.Broker(name=name, version=version, cannot=cannot, config_version=config,
+                                  shard_count=count)
+               for name, version, cannot, config, count in (
+                   ("b1", "0.1.0", [], 4, 2), ("b2", "0.2.0", ["db1"], 3, 0))]
+    shards = [cluster_pb2.Shard(shard=i, database="db0") for i in range(5)]
+    shards += [cluster_pb2.Shard(shard=5, database="db0", owner="b1", epoch=9,
+                                 state=cluster_pb2.SHARD_STATE_LOADING),
+               cluster_pb2.Shard(shard=6, database="db0", owner="b2",
+                                 state=cluster_pb2.SHARD_STATE_ACTIVE)]
+    return cluster_pb2.GetTopologyResponse(cluster="demo", answered_by="b1", shard_count=7,
+                                           slot_count=4096, brokers=brokers, shards=shards)

@@ -228,6 +228,8 @@ def values_that_are_wrong_are_said_with_what_is_right(_):
         (("dead", "redrive", "-q", "m", "--rate", "0"), '--rate "0" must be tasks a second, 0.001'),
         (("dead", "redrive", "-q", "m", "--rate", "1.x"), "must be tasks a second"),
         (("dead", "redrive", "-q", "m", "--rate", "1000001"), "to 1000000 (RATE_MAX)"),
+        (("cluster", "plan"), "say who would come or go: --add NAME, --remove NAME"),
+        (("cluster", "drain"), 'name the broker; "foliot cluster status" lists them'),
         (("bench", "create"), "name the queue: --queue NAME"),
         (("bench", "create", "-q", "m", "--delay-min", "2s", "--delay-max", "1s"),
          "--delay-max must be at least --delay-min"),
@@ -292,6 +294,45 @@ def what_others_wrote_does_not_reach_the_terminal_as_control(broker):
         assert "owned" in out and not set(out) & {"\x1b", "\x07", "\u009b"}, (words, out)
     view = json.loads(ask(broker, "task", "get", ID, "-o", "json"))
     assert view["error"] == broker.error, "JSON has all of it, escaped"
+
+
+def a_plan_names_moves_and_shares(broker):
+    words = ("cluster", "plan", "--add", "b2", "--add", "b3", "--remove", "b1")
+    assert ask(broker, *words).splitlines() == [
+        "1 shard would move", "BROKER  SHARDS NOW  THEN  CHANGE", "b1      2           1     -1",
+        "b2      0           1     +1"], ask(broker, *words)
+    asked = broker.last["PlanMembers"]
+    assert list(asked.add) == ["b2", "b3"] and list(asked.remove) == ["b1"], asked
+    assert "0007   db0       b1    b2" in ask(broker, *words, "--moves")
+    whole = json.loads(ask(broker, *words, "-o", "json"))
+    assert whole["moves"] == [{"shard": 7, "database": "db0", "from": "b1", "to": "b2"}], whole
+    assert whole["shares"][1] == {"broker": "b2", "before": 0, "after": 1}, whole
+    assert json.loads(ask(broker, *words, "-o", "jsonl").splitlines()[0])["broker"] == "b1"
+
+
+def a_broker_is_drained_by_its_name(broker):
+    assert ask(broker, "cluster", "drain", "b2").splitlines() == [
+        "broker  b2", "shards  3", "result  draining"]
+    assert broker.last["DrainBroker"].broker == "b2"
+    assert json.loads(ask(broker, "cluster", "drain", "b2", "-o", "json"))["shardCount"] == 3
+
+
+def a_check_says_what_is_not_as_it_should_be(broker):
+    assert "FAULT" not in ask(broker, "cluster", "check")
+    broker.is_sick = True
+    lines = ask(broker, "cluster", "check", code=1).splitlines()
+    found = {line[:42].strip(): line[42:].split(None, 1) for line in lines[1:]}
+    for check, what in (
+            ("every shard has an owner", "shard 0000 in db0 has none; shard 0001 in db0 has none; "
+                                         "shard 0002 in db0 has none"),
+            ("every owner serves", "shard 0005: b1 does not serve it yet; shard 0006: b2 does not "
+                                   "answer"),
+            ("every broker can write to every database", "b2 cannot write to db1"),
+            ("all brokers are of one version", "b2 is 0.2.0, b1 is 0.1.0"),
+            ("all brokers know the same queues", "b2 has confirmed 3, b1 4")):
+        assert found[check] == ["FAULT", what], (check, found)
+    whole = json.loads(ask(broker, "cluster", "check", "-o", "json", code=1))
+    assert whole["checks"][0]["faults"] == 5 and not whole["checks"][0]["passed"], whole
 
 
 def a_broker_that_hangs_is_given_up_in_time(broker):

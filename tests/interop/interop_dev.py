@@ -226,6 +226,32 @@ def several_brokers_share_the_shards_and_take_any_call(folder):
             assert status == 0 and err == "", (status, err)
 
 
+def a_broker_that_is_asked_to_leaves_as_planned(folder):
+    """Whoever is asked, it is the named one that goes, and its shards go where the plan says."""
+    with devmode.Dev("--brokers", "3") as dev:
+        addresses = dev.place["addresses"].split(",")
+        stubs = [cluster_pb2_grpc.ClusterServiceStub(grpc.insecure_channel(address))
+                 for address in addresses]
+        plan = stubs[0].PlanMembers(cluster_pb2.PlanMembersRequest(remove=["dev-2"]),
+                                    timeout=devmode.LIMIT_S)
+        assert all(getattr(move, "from") == "dev-2" for move in plan.moves), plan
+        answer = stubs[0].DrainBroker(cluster_pb2.DrainBrokerRequest(broker="dev-2"),
+                                      timeout=devmode.LIMIT_S)
+        assert answer.broker == "dev-2" and answer.shard_count == len(plan.moves), (answer, plan)
+        end = time.monotonic() + devmode.LIMIT_S
+        while True:
+            topology = stubs[2].GetTopology(cluster_pb2.GetTopologyRequest(),
+                                            timeout=devmode.LIMIT_S)
+            owners = {shard.shard: shard.owner for shard in topology.shards}
+            if len(topology.brokers) == 2 and all(owners.values()):
+                break
+            assert time.monotonic() < end, topology
+            time.sleep(0.05)
+        assert all(owners[move.shard] == move.to for move in plan.moves), (owners, plan)
+        status, _, err = dev.stop()
+        assert status == 0 and err == "", (status, err)
+
+
 def its_metrics_say_that_it_is_ready(folder):
     with devmode.Dev() as dev:
         base = f"http://{dev.place['adminAddress']}"
@@ -310,7 +336,8 @@ CASES = [is_ready_in_under_a_second, the_command_of_the_banner_fires_a_task,
          a_kept_file_is_named_in_the_banner,
          a_default_queue_of_another_port_is_named_in_the_banner, a_stock_client_creates_updates_and_cancels,
          a_restart_keeps_tasks_queues_and_keys,
-         several_brokers_share_the_shards_and_take_any_call, its_metrics_say_that_it_is_ready,
+         several_brokers_share_the_shards_and_take_any_call,
+         a_broker_that_is_asked_to_leaves_as_planned, its_metrics_say_that_it_is_ready,
          a_port_that_is_taken_is_one_clear_line, options_that_are_wrong_are_one_clear_line,
          files_that_cannot_be_used_are_one_clear_line]
 

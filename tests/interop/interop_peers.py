@@ -207,6 +207,19 @@ def walks_through_the_cluster(walk):
     topology = walk.call(CLUSTER + "GetTopology")
     assert topology.slot_count == 4096 and len(topology.shards) == topology.shard_count, topology
     assert all(shard.state == cluster_pb2.SHARD_STATE_ACTIVE for shard in topology.shards)
+    present = [broker.name for broker in topology.brokers]
+    plan = walk.call(CLUSTER + "PlanMembers", add=["other"])
+    assert {share.broker for share in plan.shares} == {*present, "other"}, plan
+    assert all(move.to == "other" for move in plan.moves) and plan.moves, plan
+    everybody = walk.call(CLUSTER + "PlanMembers", remove=present)
+    assert all(move.to == "" for move in everybody.moves), everybody
+    assert len(everybody.moves) == topology.shard_count, everybody
+    for path, field in (("PlanMembers", {"remove": ["nobody"]}), ("DrainBroker", {"broker": "nobody"})):
+        walk.refused(CODE.NOT_FOUND, "BROKER_NOT_FOUND", CLUSTER + path, **field)
+    walk.refused(CODE.ALREADY_EXISTS, "BROKER_EXISTS", CLUSTER + "PlanMembers", add=present)
+    walk.refused(CODE.INVALID_ARGUMENT, "NAME_INVALID", CLUSTER + "DrainBroker", broker="")
+    walk.refused(CODE.INVALID_ARGUMENT, "VALUE_OUT_OF_RANGE", CLUSTER + "PlanMembers",
+                 add=[f"b{i}" for i in range(257)])
 
 
 WALKS = [walks_through_queues, walks_through_tasks, walks_through_keys_of_what_has_ended,
