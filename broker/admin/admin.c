@@ -23,7 +23,6 @@
 
 #define CONNECTIONS_MAX      256
 #define CONNECTION_BYTES_MAX 16384
-#define TIMEOUT_S            10
 #define WHY_BYTES_MAX        1024
 
 #define TYPE_TEXT    "text/plain; charset=utf-8"
@@ -124,6 +123,7 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
     }
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    (void)MHD_add_response_header(response, "Keep-Alive", ADMIN_KEEP_ALIVE);
     result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
@@ -304,7 +304,7 @@ static int start_daemon(struct admin *admin)
     admin->daemon = MHD_start_daemon(
         flags | v6_flag, 0, NULL, NULL, on_request, admin, MHD_OPTION_SOCK_ADDR, &address.any,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed, admin,
+        (unsigned)ADMIN_TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed, admin,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_END);
     return admin->daemon == NULL ? listen_error(errno) : 0;
 }

@@ -146,6 +146,7 @@ static enum MHD_Result send_reply(struct admin_post *post)
     }
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    (void)MHD_add_response_header(response, "Keep-Alive", ADMIN_KEEP_ALIVE);
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (reply->accept != NULL) {
         (void)MHD_add_response_header(response, "Accept-Post", reply->accept);

@@ -19,6 +19,12 @@ struct admin_desk {
     size_t bytes;   /* of their bodies */
 };
 
+/* An idle connection is closed after so long. */
+#define ADMIN_TIMEOUT_S 10
+/* Clients are told half of that, so that none sends a request into a connection that is being
+ * closed. */
+#define ADMIN_KEEP_ALIVE "timeout=5"
+
 /* One call of microhttpd's handler for a POST; *state is the post's, NULL at first. */
 enum MHD_Result admin_desk_take(struct admin_desk *desk, struct MHD_Connection *connection,
                                 const char *path, struct slice chunk, void **state);
