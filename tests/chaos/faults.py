@@ -225,7 +225,7 @@ class Fault:
             raise Left("there is no standby")
         at_us, old = self.world.promote(self.line["lasts_s"])
         self.begin(databases=worlds.DATABASES[0], at_us=at_us)
-        self.world.new_standby(old, self.number)
+        self.world.new_standby(old, self.number, at_us)
 
     def backend(self):
         server = self.world.pg[self.line["server"]]

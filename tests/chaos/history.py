@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as its journals and the databases tell it, put in order by task."""
-import bisect
 import collections
 
 import journal
@@ -67,7 +66,7 @@ def word_of(status, reason):
 
 class History:
     """Everything, by task. Built from lists of journal lines; the databases' side is
-    {"shards": {shard: database}, "lines": […], "pending": […], "dead": […], "left": […]}."""
+    {"shards": {shard: database}, "lines": […], "pending": […], "dead": […], "left": [{"lines": […]}]}."""
 
     def __init__(self, producers, receivers, nemesis, databases):
         self.items = {}      # token → Item
@@ -237,12 +236,6 @@ class History:
         """First attempts with number 1, by when they were due."""
         return sorted((lines[0] for lines in self.attempts.values() if lines[0].number == 1),
                       key=lambda one: one.due_ms)
-
-
-def between(sorted_lines, begin_ms, end_ms):
-    """Those of firsts() that were due in a span."""
-    keys = [one.due_ms for one in sorted_lines]
-    return sorted_lines[bisect.bisect_left(keys, begin_ms):bisect.bisect_left(keys, end_ms)]
 
 
 def read(folder, databases):

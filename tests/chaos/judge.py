@@ -6,7 +6,9 @@ in the databases.
 What a promotion has lost is known exactly: the lines that only the old primary has. Answered work may be
 missing, repeated or undone only for tasks with such a line.
 """
+import bisect
 import collections
+import itertools
 
 SESSION_S, TICK_S, SLACK_S = 4, 0.5, 1
 ON_TIME_US = 250_000
@@ -314,12 +316,12 @@ class Judge:
         """When the last task came that a fault made late: tasks of its shards that were late one after
         the other, with no second between them in which all were on time."""
         found_us, edge_us = 0, fault.begin_us + START_US
-        for one in firsts:
+        begin = bisect.bisect_left(firsts, fault.begin_us // 1000 + 1, key=lambda one: one.due_ms)
+        for one in itertools.islice(firsts, begin, None):
             due_us = one.due_ms * 1000
             if due_us > min(end_us, edge_us):
                 break
-            if (due_us >= fault.begin_us and one.at_us - due_us > ON_TIME_US and
-                    self.it.shard_of(one.task) in fault.shards):
+            if one.at_us - due_us > ON_TIME_US and self.it.shard_of(one.task) in fault.shards:
                 found_us = max(found_us, one.at_us)
                 edge_us = due_us + CALM_US
         return found_us

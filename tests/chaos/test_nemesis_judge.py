@@ -82,7 +82,7 @@ class Book:
         """The lines of these kinds are only with an old primary."""
         gone = [line for line in self.lines if line[1] in kinds]
         self.lines = [line for line in self.lines if line[1] not in kinds]
-        self.left = [{"database": "db0", "lines": gone, "rows": []}]
+        self.left = [{"database": "db0", "lines": gone}]
 
 
 def a_good_run_is_good():
@@ -232,7 +232,7 @@ def an_epoch_that_does_not_rise_is_found():
         bumps = [[NOW + at, "bump", "ib", 2, f"000-{epoch:016x}", 0]
                  for at, epoch in ((1, first), (2, second))]
         if is_lost:
-            book.left = [{"database": "db0", "lines": bumps[:1], "rows": []}]
+            book.left = [{"database": "db0", "lines": bumps[:1]}]
             bumps = bumps[1:]
         book.lines += bumps
         assert book.broken() == {"stale"}, book.broken()

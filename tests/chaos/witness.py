@@ -62,18 +62,19 @@ GRANT ALL ON ALL SEQUENCES IN SCHEMA witness TO foliot;
 """
 # (at in µs, kind, instance, shard, task, attempt), in the order in which they were written: the
 # clock of a database is not to be relied on.
+RECENT_US = 120_000_000  # What a promotion loses is not older than this.
 LINES = ("SELECT at_us, kind, instance, shard, lpad(to_hex(slot), 3, '0') || '-' ||"
-         " lpad(to_hex(seq), 16, '0'), attempt FROM witness.line ORDER BY number")
+         " lpad(to_hex(seq), 16, '0'), attempt FROM witness.line WHERE at_us > {since_us} ORDER BY number")
 PENDING = ("SELECT id, attempt, (extract(epoch FROM due) * 1000)::bigint,"
            " split_part(convert_from(payload, 'UTF8'), ':', 1) FROM foliot.pending")
 DEAD = ("SELECT id, attempt, 0, split_part(convert_from(payload, 'UTF8'), ':', 1) FROM foliot.dead")
 EPOCHS = "SELECT id, epoch FROM foliot_data.shard"
 
 
-def read_lines(server, database):
-    """All lines of a database, as lists."""
+def read_lines(server, database, since_us=0):
+    """The lines of a database, as lists."""
     found = []
-    for row in server.ask(LINES, database):
+    for row in server.ask(LINES.format(since_us=since_us), database):
         at_us, kind, instance, shard, task, attempt = row.split("|")
         found.append([int(at_us), kind, instance, int(shard), task, int(attempt)])
     return found
@@ -83,3 +84,10 @@ def read_rows(server, database, sql):
     """(task, attempt, due in ms, token) of what is pending, or dead."""
     return [[task, int(attempt), int(due), token] for task, attempt, due, token in
             (row.split("|") for row in server.ask(sql, database))]
+
+
+def read_lost(old, new, database, since_us):
+    """What an old primary has and the new one has not, of the lines since then."""
+    since_us -= RECENT_US
+    kept = {tuple(line) for line in read_lines(new, database, since_us)}
+    return [line for line in read_lines(old, database, since_us) if tuple(line) not in kept]

@@ -249,7 +249,7 @@ class World:
         self.pg[0], self.standby = new, None
         return begin_us, old
 
-    def new_standby(self, old, number):
+    def new_standby(self, old, number, at_us):
         """What only the old primary has is read from its data; then it makes room."""
         self.links.target("replica", self.pg[0].port)
         self.links.mode(["replica"], "refuse")
@@ -257,8 +257,8 @@ class World:
         was, old.it["port"] = old.it["port"], servers.tool.free_port()
         old.start()
         for database in DATABASES[0]:
-            self.left.append({"database": database, "lines": witness.read_lines(old, database),
-                              "rows": witness.read_rows(old, database, witness.PENDING)})
+            self.left.append({"database": database,
+                              "lines": witness.read_lost(old, self.pg[0], database, at_us)})
         old.kill()
         fresh = servers.Postgres(self.folder / f"pg0.{number}")
         fresh.follow(self.links.ports["replica"])
