@@ -197,10 +197,10 @@ class Judge:
         verdict = Verdict("repeats", "only of claims that were live at a fault")
         for task, first, second in self.pairs():
             fault = self.it.excuse(first)
-            if fault is not None:
-                self.excused[fault.what] += 1
-            elif self.is_lost(task, verdict, "end", "claim", "change", "make"):
+            if self.is_lost(task, verdict, "end", "claim", "change", "make"):
                 self.lost_work["outcomes"] += 1
+            elif fault is not None:
+                self.excused[fault.what] += 1
             elif self.was_slow(first):
                 self.excused["(answered after its time)"] += 1
             else:
