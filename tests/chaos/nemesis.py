@@ -31,6 +31,7 @@ import witness  # noqa: E402
 import world as worlds  # noqa: E402
 
 SETTLE_S = 90  # Most time for producers to end and for the last task to be attempted.
+AGREE_S = 10   # Most time until all brokers agree, behind that.
 SOON_MS = 60_000
 SERVED_S = 60  # Most time for every shard to be served again.
 
@@ -93,6 +94,19 @@ def settle(world):
     return round(time.monotonic() - begin, 1)
 
 
+def fault_of_check(world):
+    """What `foliot cluster check` has to say against the cluster, once it has had time to agree."""
+    end = time.monotonic() + AGREE_S
+    while True:
+        try:
+            world.cli("cluster", "check")
+            return ""
+        except (RuntimeError, OSError) as error:
+            if time.monotonic() > end:
+                return str(error)
+        time.sleep(0.5)
+
+
 def databases_of(world):
     """What is in the databases at the end, for the judge."""
     found = {"shards": world.keeper.databases, "lines": [], "pending": [], "dead": [],
@@ -127,6 +141,7 @@ def run(world, options, lines):
     time.sleep(1)
     quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled, "stalls": probe.stalls,
              "figures": {"overdue tasks at the end": overdue(world),
+                         "cluster check": fault_of_check(world),
                          "faults of the nemesis itself": [lane.error for lane in lanes if lane.error],
                          "producers that have not ended": sum(p.alive() for p in world.producers)}}
     share = probe.share(begin_us, journal.now_us())
