@@ -5,7 +5,7 @@ CHAOS_SEED ?=
 ZOOKEEPERS ?= 3
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster test interop examples unit asan tsan sim sim-mutants chaos bench fuzz memcheck lint analyze fmt check
+.PHONY: all build release run demo-cluster cluster test interop examples unit asan tsan sim sim-mutants chaos bench fuzz memcheck lint analyze fmt check
 .PHONY: check-long newcomer clean
 
 all build:
@@ -23,6 +23,11 @@ run:
 demo-cluster: DEMO_SECONDS ?= 20
 demo-cluster: release
 	DEMO_SECONDS=$(DEMO_SECONDS) tools/demo
+
+# The same servers and BROKERS=3 brokers, left running until Ctrl-C, to look around in.
+cluster: BROKERS ?= 3
+cluster: release
+	DEMO_SECONDS=0 BROKERS=$(BROKERS) tools/demo
 
 test: build
 	tools/run-tests build/dev -L '$(LABELS)'
