@@ -590,6 +590,9 @@ static void run(struct oracle *o)
         for (uint32_t shard = 0; i % COMPARE_EVERY == 0 && shard < SHARD_COUNT; shard++) {
             compare_shard(o, shard);
         }
+        if (i % COMPARE_EVERY == 0 && host->look != NULL) {
+            host->look(o->mem);
+        }
     }
 }
 

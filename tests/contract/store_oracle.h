@@ -12,11 +12,14 @@
 #define ORACLE_SHARD_COUNT 4
 
 struct loop;
+struct store_mem;
 
 struct oracle_host {
     const char *name; /* of the store, for messages */
     /* A store of ORACLE_SHARD_COUNT shards in one fresh database, on the loop. */
     struct store *(*open)(struct loop *loop);
+    /* Hold what people see of it against the memory store; NULL: nothing is there to be seen. */
+    void (*look)(const struct store_mem *mem);
     /* Put everything away; the store has been closed. */
     void (*close)(void);
 };

@@ -4,11 +4,14 @@
  */
 #include "storage/pg_migrate.h"
 #include "storage/store_pg.h"
+#include "tests/contract/oracle_views.h"
 #include "tests/contract/store_oracle.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/must.h"
 
 static struct fixture fixture;
+static PGconn *admin; /* who looks at the views */
+static size_t seen;   /* rows of them that were compared */
 
 static struct store *open_store(struct loop *loop)
 {
@@ -34,18 +37,27 @@ static struct store *open_store(struct loop *loop)
     options.instance = "oracle";
     options.command_ms = 30000;
     MUST_OK(store_pg_open(&options, &store, errmsg, sizeof(errmsg)));
+    admin = PQconnectdb(fixture.pg_conninfo);
+    MUST(PQstatus(admin) == CONNECTION_OK);
     return store;
+}
+
+static void look(const struct store_mem *mem)
+{
+    seen += oracle_views_compare(admin, mem, ORACLE_SHARD_COUNT);
 }
 
 static void close_store(void)
 {
+    MUST(seen > 1000);
+    PQfinish(admin);
     fixture_close(&fixture);
 }
 
 int main(int argc, char **argv)
 {
     static const struct oracle_host host = {
-        .name = "PostgreSQL", .open = open_store, .close = close_store};
+        .name = "PostgreSQL", .open = open_store, .look = look, .close = close_store};
 
     fixture_need_servers(argv);
     return oracle_main(argc, argv, &host);
