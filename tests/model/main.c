@@ -20,7 +20,7 @@ static const struct model_option COMMON[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-static const struct model *const MODELS[] = {&model_load, &model_own, &model_order};
+static const struct model *const MODELS[] = {&model_batch, &model_load, &model_own, &model_order};
 
 static const struct model *find_model(const char *name)
 {

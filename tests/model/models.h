@@ -10,6 +10,9 @@
 /* Ownership, fencing, claims and calls of one shard and one task. */
 extern const struct model model_own;
 
+/* Two shards and two tasks in one batch. */
+extern const struct model model_batch;
+
 /* Pages of the loader beside writes, parks and short memory. */
 extern const struct model model_load;
 
