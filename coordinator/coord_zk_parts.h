@@ -63,6 +63,7 @@ struct zk_self {
     struct member member; /* as published last */
     char node_name[ZK_NODE_NAME_SIZE];
     enum zk_known known;
+    int32_t version;          /* of its data, as far as we know; valid if OURS */
     uint64_t wanted_revision; /* raised by each publish */
     uint64_t sent_revision;   /* of the write in flight */
     uint64_t written_revision;

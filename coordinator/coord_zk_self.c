@@ -47,7 +47,7 @@ static void send_body(struct coord_zk *zk, enum call kind)
                  .kind = kind == CALL_CREATE ? ZK_CREATE : ZK_SET,
                  .data = buf_slice(&body),
                  .is_ephemeral = true,
-                 .version = -1,
+                 .version = self->version, // Not over a newer one, if it is held back.
              });
     }
     buf_fini(&body);
@@ -83,12 +83,13 @@ void zk_self_kick(struct coord_zk *zk)
     }
 }
 
-static void on_written(struct coord_zk *zk)
+static void on_written(struct coord_zk *zk, int32_t version)
 {
     struct zk_self *self = &zk->self;
     struct list *node;
 
     self->known = ZK_OURS;
+    self->version = version;
     self->written_revision = self->sent_revision;
     while ((node = list_first(&self->sent)) != NULL) {
         zk_answer(zk, LIST_ENTRY(node, struct coord_request, link), 0);
@@ -103,6 +104,10 @@ static void on_read(struct coord_zk *zk, const struct zk_reply *reply)
         self->known = ZK_NOBODY;
     } else if (reply->code == 0 && reply->stat.owner_session == zk->session_id) {
         self->known = ZK_OURS;
+        if (self->version != reply->stat.version) {
+            self->version = reply->stat.version;
+            self->written_revision = 0; // Not what we wrote last.
+        }
     } else if (reply->code == 0) {
         self->known = ZK_OTHERS;
         zk_note(zk, "our znode '%s' is of an older session: waiting for its expiry",
@@ -125,7 +130,7 @@ static void on_reply(void *ctx, uint64_t tag, const struct zk_reply *reply)
     if (tag == CALL_READ) {
         on_read(zk, reply);
     } else if (reply->code == 0) {
-        on_written(zk);
+        on_written(zk, reply->stat.version);
     } else {
         self->known = reply->code == ERR_NOT_FOUND ? ZK_NOBODY : ZK_UNCERTAIN;
         self->written_revision = 0; // Which body stands there is unknown: written again.

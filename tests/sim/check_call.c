@@ -52,7 +52,7 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
     }
     if (strikes_key(call)) {
         check_key_find(check, record->queue, record->key)->open++;
-    } else if (call->kind == CALL_REDRIVE) {
+    } else if (call->kind == CALL_REDRIVE && record->task != NULL) {
         record->task->redrive = number;
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         check_numbers_add(&record->task->cancels, &record->task->cancel_count, number);
@@ -75,7 +75,7 @@ static void close_call(struct check *check, uint64_t number, const struct call *
     }
     if (strikes_key(call)) {
         check_key_find(check, record->queue, record->key)->open--;
-    } else if (call->kind == CALL_REDRIVE) {
+    } else if (call->kind == CALL_REDRIVE && record->task != NULL) {
         record->task->redrive = 0;
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         (void)check_numbers_del(record->task->cancels, &record->task->cancel_count, number);
@@ -245,7 +245,7 @@ static void check_absent(struct check *check, const struct check_call *record,
          (call->kind == CALL_REDRIVE && record->task->was_purged))) {
         return;
     }
-    if (call->kind == CALL_REDRIVE) {
+    if (call->kind == CALL_REDRIVE && record->task != NULL) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: a redrive did not find the dead letter",
                  check_name(record->task).text);
         return;

@@ -152,12 +152,43 @@ static void check_calls(struct check *check)
     }
 }
 
+/* The node whom a call for a shard reaches from here. */
+static const struct sim_node *route(const struct sim_node *node, uint32_t shard)
+{
+    const char *address = NULL;
+
+    switch (broker_route(node->broker, shard, &address)) {
+    case ROUTE_SELF:
+        return node;
+    case ROUTE_OTHER:
+        return sim_node_find(node->sim, address);
+    case ROUTE_NOBODY:
+        return NULL;
+    }
+    return NULL;
+}
+
+/* Any broker takes any call: everybody knows who owns what by now. */
+static void check_routes(struct check *check)
+{
+    struct sim *sim = check->sim;
+
+    for (uint32_t n = 0; n < sim->options.node_count; n++) {
+        for (uint32_t i = 0; i < sim->options.shard_count && sim->nodes[n].is_up; i++) {
+            if (route(&sim->nodes[n], i) != sim_coord_owner(sim->coord, i)) {
+                sim_fail(sim, SIM_STUCK, "K-7", "node %u does not know who owns shard %u", n, i);
+            }
+        }
+    }
+}
+
 void check_end(struct check *check)
 {
     check_all_rows(check);
     check_tasks(check);
     check_calls(check);
     check_owners(check);
+    check_routes(check);
     check_claims(check);
     check_memory(check);
 }
