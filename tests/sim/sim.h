@@ -56,6 +56,20 @@ struct sim_event {
     bool is_planned;       /* in the heap, or waiting */
 };
 
+/* One call of many that fails, for loops over every one of them (test_sim_nth.c). */
+struct sim_nth {
+    uint64_t count;  /* made so far */
+    uint64_t doomed; /* the one that fails; 0: none does */
+    uint32_t fate;   /* how */
+};
+
+/* Count one. The fate of the call, 0 if it has none. */
+static inline uint32_t sim_nth_next(struct sim_nth *nth)
+{
+    nth->count++;
+    return nth->count == nth->doomed ? nth->fate : 0;
+}
+
 #define SIM_MESSAGE_LEN 512
 
 struct sim {
@@ -81,6 +95,9 @@ struct sim {
     struct sim_links *links;
     struct sim_standby *standby;
     struct check *check;
+    struct sim_nth coord_requests; /* of cores to their coordinator; fate: 1 refused */
+    struct sim_nth zk_calls;       /* fate: enum sim_zk_fate */
+    struct sim_nth store_requests; /* fate: enum sim_store_fate */
     enum sim_verdict verdict;
     char promise[16]; /* which one was broken: "K-4" */
     char message[SIM_MESSAGE_LEN];

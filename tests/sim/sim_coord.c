@@ -302,6 +302,9 @@ static int submit(struct client *client, struct coord_request *request)
 
     server->requests++;
     client->acquires += request->kind == COORD_ACQUIRE;
+    if (sim_nth_next(&server->sim->coord_requests) != 0) {
+        return ERR_FULL;
+    }
     if (!server->sim->is_healed &&
         prng_chance(&server->prng, server->sim->options.no_room_permille)) {
         return ERR_FULL;

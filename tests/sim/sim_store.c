@@ -42,6 +42,7 @@ struct door {
     struct sim_store *sim_store;
     struct sim_node *node;
     enum sim_store_fate fate;              /* of its next write */
+    enum sim_store_fate nth;               /* of the request that is being made */
     uint32_t timeline[DATABASE_COUNT_MAX]; /* of the last connection; 0: there was none */
 };
 
@@ -396,7 +397,12 @@ static bool meet_fate(struct step *step, enum store_mem_stage stage)
         is_done = stage == STORE_MEM_EXECUTED;
         step->is_doomed = true;
         break;
+    case SIM_FATE_GIVE_UP:
+        is_done = stage == STORE_MEM_SUBMITTED;
+        break;
     case SIM_FATE_NONE:
+    case SIM_FATE_REFUSE:
+    case SIM_FATE_COUNT:
         break;
     }
     if (is_done) {
@@ -557,6 +563,7 @@ static struct step *step_new(struct door *door, enum store_mem_kind kind, const 
     step->kind = kind;
     step->database = database;
     step->submitted = door->sim_store->sim->now;
+    step->fate = door->nth;
     step->request = store_mem_find(door->sim_store->sim->mem, subject);
     REQUIRE(step->request != NULL);
     list_add(&door->sim_store->steps, &step->link);
@@ -594,8 +601,10 @@ static int submit_write(struct door *door, struct store_batch *batch)
     if (err == 0) {
         struct step *step = step_new(door, STORE_MEM_WRITE, batch, batch->database);
 
-        step->fate = door->fate;
-        door->fate = SIM_FATE_NONE;
+        if (door->fate != SIM_FATE_NONE) {
+            step->fate = door->fate;
+            door->fate = SIM_FATE_NONE;
+        }
         DIVERT(step, batch, batch, on_batch);
     }
     return err;
@@ -643,7 +652,8 @@ static int submit_queue_list(struct door *door, struct store_queue_list *list)
 
 static int submit(struct door *door, enum store_mem_kind kind, void *request)
 {
-    if (has_no_room(door)) {
+    door->nth = sim_nth_next(&door->sim_store->sim->store_requests);
+    if (door->nth == SIM_FATE_REFUSE || has_no_room(door)) {
         return ERR_UNAVAILABLE;
     }
     switch (kind) {

@@ -33,7 +33,10 @@ enum sim_store_fate {
     SIM_FATE_LOSE_COMMITTED, /* committed, and the reply is lost */
     SIM_FATE_LOSE_OPEN,      /* the connection breaks while it is open; it commits later */
     SIM_FATE_LOSE_ABORTED,   /* the connection breaks and it is rolled back */
-    SIM_FATE_FREEZE          /* stays open with its locks, until somebody ends it */
+    SIM_FATE_FREEZE,         /* stays open with its locks, until somebody ends it */
+    SIM_FATE_REFUSE,         /* refused when it is made */
+    SIM_FATE_GIVE_UP,        /* given up before it has begun; it may begin later */
+    SIM_FATE_COUNT
 };
 void sim_store_doom(struct sim_store *store, const struct sim_node *node, enum sim_store_fate fate);
 

@@ -45,7 +45,8 @@ struct message {
     struct zk_link *link; /* NULL: stray */
     int64_t session;
     enum stage stage;
-    bool is_watch; /* an event; path is all of it */
+    enum sim_zk_fate fate; /* 0: by the seed */
+    bool is_watch;         /* an event; path is all of it */
     char path[ZK_PATH_SIZE];
     struct zk_call call;
     uint8_t *data; /* of the call */
@@ -320,18 +321,22 @@ static void arrive(struct message *message)
         break_by_silence(link);
         return;
     }
-    if (is_unlucky(message->host, permille)) { // The connection breaks, before the call or after.
-        bool is_done = prng_chance(message->host->prng, 500);
-
-        link->is_served = is_done;
-        if (is_done) {
-            serve(message);
-        }
-        link->is_served = false;
-        break_in(link, latency(message->host));
+    if (message->fate == 0 && is_unlucky(message->host, permille)) {
+        message->fate =
+            prng_chance(message->host->prng, 500) ? SIM_ZK_BREAK_BEFORE : SIM_ZK_BREAK_AFTER;
+    }
+    if (message->fate == SIM_ZK_ERROR) {
+        message->code = ERR_IO;
+        send_down(message);
         return;
     }
-    serve(message);
+    if (message->fate != SIM_ZK_BREAK_BEFORE) {
+        serve(message);
+    }
+    if (message->fate != 0) {
+        link->is_served = false;
+        break_in(link, latency(message->host));
+    }
 }
 
 static void serve_stray(struct message *message)
@@ -656,14 +661,18 @@ int zk_link_open(const struct zk_link_options *options, struct zk_link **out)
 int zk_link_call(struct zk_link *link, const struct zk_call *call)
 {
     struct message *message;
+    enum sim_zk_fate fate;
 
     if (link->life != LINK_CONNECTED) {
         return ERR_CLOSED;
     }
-    if (is_unlucky(link->host, link->host->sim->options.no_room_permille)) {
+    fate = sim_nth_next(&link->host->sim->zk_calls);
+    if (fate == SIM_ZK_REFUSED ||
+        is_unlucky(link->host, link->host->sim->options.no_room_permille)) {
         return ERR_FULL;
     }
     message = message_new(link);
+    message->fate = fate;
     message->call = *call;
     memcpy(message->path, call->path, strlen(call->path) + 1);
     message->call.path = message->path;

@@ -9,6 +9,15 @@
 
 #include "tests/sim/sim_zk.h"
 
+/* How the call of sim->zk_calls fails. */
+enum sim_zk_fate {
+    SIM_ZK_REFUSED = 1,  /* by the client library: nothing was sent */
+    SIM_ZK_ERROR,        /* the server says something that nobody expects, and does nothing */
+    SIM_ZK_BREAK_BEFORE, /* the connection breaks before the call takes effect */
+    SIM_ZK_BREAK_AFTER,  /* after it, and before the reply */
+    SIM_ZK_FATE_COUNT
+};
+
 /* What a loop's owner is for a link: the process that it is opened in. */
 struct sim_zk_host {
     struct sim *sim;
