@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each kind of fault is done to a world, and undone. A fault says on whom it was: the brokers, the
-databases and the receivers whose claims it may leave without an outcome. Orderly ends, joins, a clock
-that is wrong and a network that is merely slow are on nobody: they excuse no repeat."""
+"""How each kind of fault is done to a world, and undone. A fault says on whom it was: the brokers,
+the databases and the receivers whose claims it may leave without an outcome. Orderly ends, joins,
+a clock that is wrong and a network that is merely slow are on nobody: they excuse no repeat."""
 import pathlib
 import signal
 import subprocess
@@ -156,8 +156,9 @@ class Fault:
         self.recover(1)
 
     def stuck(self):
-        """Stop the loop's thread and no other, as a loop that spins does: ZooKeeper's library goes on
-        sending signs of life. Production has no switch for this, so the thread is held by ptrace."""
+        """Stop the loop's thread and no other, as a loop that spins does: ZooKeeper's library goes
+        on sending signs of life. Production has no switch for this, so the thread is held by
+        ptrace."""
         with self.world.held_down(self.broker) as broker:
             shards = self.world.keeper.shards_of(self.broker)
             at_us = journal.now_us()

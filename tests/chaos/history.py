@@ -66,7 +66,8 @@ def word_of(status, reason):
 
 class History:
     """Everything, by task. Built from lists of journal lines; the databases' side is
-    {"shards": {shard: database}, "lines": […], "pending": […], "dead": […], "left": [{"lines": […]}]}."""
+    {"shards": {shard: database}, "lines": […], "pending": […], "dead": […],
+    "left": [{"lines": […]}]}."""
 
     def __init__(self, producers, receivers, nemesis, databases):
         self.items = {}      # token → Item
@@ -218,8 +219,9 @@ class History:
         return found | set(self.instances.values()) if "" in found else found
 
     def excuse(self, attempt):
-        """The fault at which the claim of an attempt was live: on its owner, on whom its shard went to
-        meanwhile, on its database or receiver; the last one to begin. None if there was none."""
+        """The fault at which the claim of an attempt was live: on its owner, on whom its shard
+        went to meanwhile, on its database or receiver; the last one to begin. None if there was
+        none."""
         owner = self.owner_of(attempt)
         # The time of a claim is by its database's clock, which may be behind.
         begin_us = max(owner[1], attempt.at_us - AHEAD_US) if owner else attempt.at_us

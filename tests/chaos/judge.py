@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds a history (history.py) against the promises K-1 … K-8. It knows nothing of the brokers: only what
-clients asked and were answered, what receivers saw by their own clock, what the nemesis did, and what is
-in the databases.
+"""Holds a history (history.py) against the promises K-1 … K-8. It knows nothing of the brokers:
+only what clients asked and were answered, what receivers saw by their own clock, what the nemesis
+did, and what is in the databases.
 
-What a promotion has lost is known exactly: the lines that only the old primary has. Answered work may be
-missing, repeated or undone only for tasks with such a line.
+What a promotion has lost is known exactly: the lines that only the old primary has. Answered work
+may be missing, repeated or undone only for tasks with such a line.
 """
 import bisect
 import collections
@@ -12,8 +12,8 @@ import itertools
 
 SESSION_S, TICK_S, SLACK_S = 4, 0.5, 1
 ON_TIME_US = 250_000
-# Most seconds for a gap, of faults that nothing else came between. A loop that is stuck is ended after
-# a session timeout, and then its session has to expire.
+# Most seconds for a gap, of faults that nothing else came between. A loop that is stuck is ended
+# after a session timeout, and then its session has to expire.
 GAP_MAX_S = {"kill": SESSION_S + TICK_S + SLACK_S, "pause": SESSION_S + TICK_S + SLACK_S,
              "keepercut": SESSION_S + TICK_S + SLACK_S, "expire": SESSION_S + TICK_S + SLACK_S,
              "stuck": 2 * SESSION_S + TICK_S + SLACK_S}
@@ -177,8 +177,8 @@ class Judge:
 
     @staticmethod
     def was_slow(attempt):
-        """True if the answer may have come after the attempt's time: a deadline is 2 s behind the end
-        of an attempt that starts at its due time, and the answer has a way to go."""
+        """True if the answer may have come after the attempt's time: a deadline is 2 s behind the
+        end of an attempt that starts at its due time, and the answer has a way to go."""
         return not attempt.end_us or attempt.end_us > (attempt.deadline_ms - SLOW_MS) * 1000
 
     def overlap(self):
@@ -192,8 +192,8 @@ class Judge:
         return verdict
 
     def repeats(self):
-        """K-6: what was done in time is repeated only if its claim was live at a fault on its owner,
-        its database or its receiver."""
+        """K-6: what was done in time is repeated only if its claim was live at a fault on its
+        owner, its database or its receiver."""
         verdict = Verdict("repeats", "only of claims that were live at a fault")
         for task, first, second in self.pairs():
             fault = self.it.excuse(first)
@@ -285,7 +285,8 @@ class Judge:
                    for a, b in self.quiet.get("stalls", ())) / max(1, end_us - begin_us)
 
     def gap(self):
-        """K-7: a broker's shards are on time again within the session timeout, a tick and a second."""
+        """K-7: a broker's shards are on time again within the session timeout, a tick and a
+        second."""
         verdict = Verdict("gap", "within the promise, of faults that were alone")
         for fault, (gap_s, is_alone) in self.gaps().items():
             limit_s = GAP_MAX_S.get(fault.what)
@@ -313,8 +314,8 @@ class Judge:
     # ---- figures ----
 
     def last_late(self, fault, firsts, end_us):
-        """When the last task came that a fault made late: tasks of its shards that were late one after
-        the other, with no second between them in which all were on time."""
+        """When the last task came that a fault made late: tasks of its shards that were late one
+        after the other, with no second between them in which all were on time."""
         found_us, edge_us = 0, fault.begin_us + START_US
         begin = bisect.bisect_left(firsts, fault.begin_us // 1000 + 1, key=lambda one: one.due_ms)
         for one in itertools.islice(firsts, begin, None):

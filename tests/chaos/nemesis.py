@@ -4,9 +4,9 @@
 
   nemesis.py [--seconds N] [--seed N] [--zookeepers 1|3] [--rate N] [--only KIND,…] [--plan]
 
-The seed decides what is hurt, when and for how long; --plan prints that and does nothing. FOLIOT_KEEP=1 (or failed)
-keeps the folder with all logs and journals, --again FOLDER judges such a folder once more. Ends with
-"N passed, N failed".
+The seed decides what is hurt, when and for how long; --plan prints that and does nothing.
+FOLIOT_KEEP=1 (or failed) keeps the folder with all logs and journals, --again FOLDER judges such a
+folder once more. Ends with "N passed, N failed".
 """
 import argparse
 import json
@@ -107,6 +107,11 @@ def fault_of_check(world):
         time.sleep(0.5)
 
 
+def sanitizer_reports(world):
+    """The first lines of what they have found in the brokers that have ended."""
+    return [path.read_text(errors="replace")[:500] for path in world.folder.glob("report.*")]
+
+
 def databases_of(world):
     """What is in the databases at the end, for the judge."""
     found = {"shards": world.keeper.databases, "lines": [], "pending": [], "dead": [],
@@ -132,8 +137,8 @@ def run(world, options, lines):
                   begin) for name in plans.LANES]
     for lane in lanes:
         lane.start()
-    harness.until("the last fault to be over", lambda: time.monotonic() > begin + options.seconds and
-                  all(lane.is_done for lane in lanes), options.seconds + 120)
+    time.sleep(max(0, begin + options.seconds - time.monotonic()))
+    harness.until("the last fault to be over", lambda: all(lane.is_done for lane in lanes), 120)
     heal_us = journal.now_us()
     served_s = heal(world)
     stalled = probe.share(heal_us, journal.now_us()) > 0.01
@@ -142,7 +147,8 @@ def run(world, options, lines):
     quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled, "stalls": probe.stalls,
              "figures": {"overdue tasks at the end": overdue(world),
                          "cluster check": fault_of_check(world),
-                         "faults of the nemesis itself": [lane.error for lane in lanes if lane.error],
+                         "reports of sanitizers": sanitizer_reports(world),
+                         "faults of the nemesis itself": [one.error for one in lanes if one.error],
                          "producers that have not ended": sum(p.alive() for p in world.producers)}}
     share = probe.share(begin_us, journal.now_us())
     probe.end = True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is to be hurt, when and for how long: a pure function of the seed and the time there is.
 
-Two lanes run beside each other, one of brokers and their ZooKeeper, one of databases and networks, so
-that faults of different kinds meet. Each lane deals from a shuffled deck with every kind in it, so
-that a run which is long enough has them all.
+Two lanes run beside each other, one of brokers and their ZooKeeper, one of databases and networks,
+so that faults of different kinds meet. Each lane deals from a shuffled deck with every kind in it,
+so that a run which is long enough has them all.
 """
 import random
 

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A client that creates, cancels, updates, runs and revives tasks, and writes down what it asked and
-what it was answered.
+"""A client that creates, cancels, updates, runs and revives tasks, and writes down what it asked
+and what it was answered.
 
   producer.py NAME SEED RATE JOURNAL ADDRESS…
 
-Ends after SIGTERM, when all that it has begun is answered or given up. A create with a key is repeated
-until it is answered; one without is not, so that the judge can tell what became of it. Every item
-carries a token of its own in its payload.
+Ends after SIGTERM, when all that it has begun is answered or given up. A create with a key is
+repeated until it is answered; one without is not, so that the judge can tell what became of it.
+Every item carries a token of its own in its payload.
 """
 import asyncio
 import os

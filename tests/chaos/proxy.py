@@ -3,8 +3,8 @@
 """Relays between the processes of a cluster that can be hurt while they run.
 
 A program of its own, told by JSON lines on its standard input and answering each with one line; it
-ends with that input. A relay is called a link. Links of kind "pg" know where a message of PostgreSQL
-begins and ends, and can be armed to hurt the next write exactly at its commit.
+ends with that input. A relay is called a link. Links of kind "pg" know where a message of
+PostgreSQL begins and ends, and can be armed to hurt the next write exactly at its commit.
 
   {"do": "add", "link": "a:pg0", "kind": "pg", "target": 5432}   → {"port": 21234}
   {"do": "mode", "link": "a:pg0", "mode": "hold"}                 pass, slow, hold, refuse, up, down
@@ -12,12 +12,12 @@ begins and ends, and can be armed to hurt the next write exactly at its commit.
   {"do": "fired", "link": "a:pg0"}                                → {"fired": 1700000000000000}
 
 Modes: "slow" delays each piece; "hold" keeps everything, as a network does that drops packets: what
-was sent arrives late, if anybody is still there; "up" and "down" hold one direction only, to the server
-or from it; "refuse" resets what there is and whoever comes.
+was sent arrives late, if anybody is still there; "up" and "down" hold one direction only, to the
+server or from it; "refuse" resets what there is and whoever comes.
 
-Arms: "cut" forwards a COMMIT and resets the client before it can see the reply; "late" holds a COMMIT
-back for so many seconds and then lets the server have it, whether its client is still there or not;
-"half" lets a write pass but for the end of its pipeline, and leaves the server like that.
+Arms: "cut" forwards a COMMIT and resets the client before it can see the reply; "late" holds a
+COMMIT back for so many seconds and then lets the server have it, whether its client is still there
+or not; "half" lets a write pass but for the end of its pipeline, and leaves the server like that.
 """
 import asyncio
 import json
@@ -191,7 +191,7 @@ class Link:
             await asyncio.sleep(seconds)
             server.write(b"".join(out[at:]))
             await server.drain()
-            await asyncio.sleep(1)  # So that the server reads all of it, also if its client is gone.
+            await asyncio.sleep(1)  # So that the server reads all of it, client or not.
             return
         if arm == "half":
             server.write(b"".join(message for message in out if message[:1] != b"S"))

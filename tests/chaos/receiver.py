@@ -5,7 +5,8 @@
   receiver.py JOURNAL PORT
 
 What becomes of an attempt is said by the payload that the producer gave it: TOKEN:PLAN. An attempt
-that comes after its deadline is refused, as the protocol lets a receiver do that must never overlap.
+that comes after its deadline is refused, as the protocol lets a receiver do that must never
+overlap.
 """
 import asyncio
 import os

@@ -52,8 +52,9 @@ def print_table(judge, stalled):
     for op in sorted(words):
         print(f"  answers to {op}: {counted(words[op])}")
     print(f"  repeats: {sum(judge.excused.values())} excused, by fault: {counted(judge.excused)}")
-    print(f"  lateness: p50 {quantile(late, 500) / 1000:.1f} ms, p99 {quantile(late, 990) / 1000:.0f}"
-          f" ms, max {max(late, default=0) / 1e6:.1f} s; the machine stalled {stalled * 100:.1f} %")
+    p50, p99 = quantile(late, 500) / 1000, quantile(late, 990) / 1000
+    print(f"  lateness: p50 {p50:.1f} ms, p99 {p99:.0f} ms, max "
+          f"{max(late, default=0) / 1e6:.1f} s; the machine stalled {stalled * 100:.1f} %")
     print(f"  every shard served again {judge.quiet.get('served_s')} s after the last fault; quiet "
           f"after {judge.quiet.get('quiet_s')} s")
     if it.lost_lines or judge.lost_work:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers that a nemesis hurts: PostgreSQL with a standby, and an ensemble of ZooKeeper. Made by
-tools/servers, on loopback, and ended by the system when the thread that started them ends."""
+"""The servers that a nemesis hurts: PostgreSQL with a standby, and an ensemble of ZooKeeper. Made
+by tools/servers, on loopback, and ended by the system when the thread that started them ends."""
 import importlib.machinery
 import importlib.util
 import os

@@ -26,8 +26,9 @@ def tell(folder, task):
     for path in sorted(folder.glob("receiver*.journal")):
         found += [(line["t"], "receiver", line) for line in journal.read(path)
                   if line["id"] == task]
+    shard = int(task[:3], 16) % len(rest["shards"])
     found += [(line[0], "database", line[1:]) for line in rest["lines"]
-              if line[4] == task or line[1] == "bump" and line[3] == int(task[:3], 16) % len(rest["shards"])]
+              if line[4] == task or line[1] == "bump" and line[3] == shard]
     for left in rest["left"]:
         found += [(line[0], "OLD PRIMARY", line[1:]) for line in left["lines"] if line[4] == task]
     begin, end = min(one[0] for one in found if one[1] == "client"), max(
@@ -35,7 +36,7 @@ def tell(folder, task):
     for line in journal.read(folder / "nemesis.journal"):
         if begin - 12_000_000 < line["t"] < end + 3_000_000:
             found.append((line["t"], "nemesis", {k: v for k, v in line.items() if k != "shards"}))
-    print(f"{task}, shard {int(task[:3], 16) % len(rest['shards'])}, times in s after it was asked for")
+    print(f"{task}, shard {shard}, times in s after it was asked for")
     for at_us, who, what in sorted(found, key=lambda one: one[0]):
         if begin - 12_000_000 < at_us < end + 3_000_000:
             print(f"  {(at_us - begin) / 1e6:9.4f} {who:<11} {what}")

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the nemesis bites: in journals in which one promise is broken, that one is found and no
-other; what a fault or a promotion explains is not. The plan is a function of its seed. Ends with
-"N passed, N failed"."""
+"""The judge of the nemesis bites: in journals in which one promise is broken, that one is found
+and no other; what a fault or a promotion explains is not. The plan is a function of its seed. Ends
+with "N passed, N failed"."""
 import copy
 import pathlib
 import sys
@@ -287,7 +287,8 @@ def a_key_with_two_tasks_is_found():
 def a_refused_create_that_has_happened_is_found():
     for status, reason, broken in (("UNAVAILABLE", "OWNER_UNKNOWN", True),
                                    ("RESOURCE_EXHAUSTED", "OVERLOADED", True),
-                                   ("UNKNOWN", "OUTCOME_UNKNOWN", False), ("UNAVAILABLE", "", False)):
+                                   ("UNKNOWN", "OUTCOME_UNKNOWN", False),
+                                   ("UNAVAILABLE", "", False)):
         book = Book()
         book.producer[1] = {"t": NOW + 100, "c": "p.1", "st": status, "why": reason}
         assert book.broken() == ({"honest"} if broken else set()), (status, book.broken())
@@ -325,7 +326,8 @@ def a_gap_that_is_too_long_is_found():
                                    (5.6, [[DUE_MS * 1000, DUE_MS * 1000 + S]], False)):
         book = Book()
         book.fault(-100, 100, brokers="a")
-        book.receiver = book.call(TASK, 1, DUE_MS * 1000 + int(late_s * S), deadline_ms=DUE_MS + 9000)
+        book.receiver = book.call(TASK, 1, DUE_MS * 1000 + int(late_s * S),
+                                  deadline_ms=DUE_MS + 9000)
         book.quiet["stalls"] = stalls
         assert book.broken() == ({"gap"} if broken else set()), (late_s, book.broken())
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A witness inside a database of the brokers: triggers write a line for each task that is made,
-changed or removed, each claim, each raised epoch, and each write to a shard by anybody but its owner.
-A line is written by the transaction that it is about: what is rolled back leaves none, and what a
-promotion has lost is what only the old primary has.
+changed or removed, each claim, each raised epoch, and each write to a shard by anybody but its
+owner. A line is written by the transaction that it is about: what is rolled back leaves none, and
+what a promotion has lost is what only the old primary has.
 """
 INSTALL = """
 CREATE SCHEMA witness;
@@ -64,7 +64,8 @@ GRANT ALL ON ALL SEQUENCES IN SCHEMA witness TO foliot;
 # clock of a database is not to be relied on.
 RECENT_US = 120_000_000  # What a promotion loses is not older than this.
 LINES = ("SELECT at_us, kind, instance, shard, lpad(to_hex(slot), 3, '0') || '-' ||"
-         " lpad(to_hex(seq), 16, '0'), attempt FROM witness.line WHERE at_us > {since_us} ORDER BY number")
+         " lpad(to_hex(seq), 16, '0'), attempt FROM witness.line"
+         " WHERE at_us > {since_us} ORDER BY number")
 PENDING = ("SELECT id, attempt, (extract(epoch FROM due) * 1000)::bigint,"
            " split_part(convert_from(payload, 'UTF8'), ':', 1) FROM foliot.pending")
 DEAD = ("SELECT id, attempt, 0, split_part(convert_from(payload, 'UTF8'), ':', 1) FROM foliot.dead")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of real processes in a scratch folder, every connection of which goes through a link that
-can be hurt: brokers, PostgreSQL with a standby, ZooKeeper, producers and receivers."""
+"""A cluster of real processes in a scratch folder, every connection of which goes through a link
+that can be hurt: brokers, PostgreSQL with a standby, ZooKeeper, producers and receivers."""
 import contextlib
 import os
 import pathlib
@@ -46,7 +46,9 @@ class Broker(harness.Process):
         for server, databases in DATABASES.items():
             for database in databases:
                 command += ["--databases", f"{database}={world.conninfo(name, server, database)}"]
-        env = dict(os.environ)
+        report = f"log_path={world.folder}/report"
+        env = os.environ | {"ASAN_OPTIONS": f"{report}.asan:quarantine_size_mb=64",
+                            "UBSAN_OPTIONS": f"{report}.ubsan"}
         if name in world.clocks:
             env |= world.clocks[name].environment
         super().__init__(f"{name}.{world.starts}", command, world.folder, env)
@@ -208,8 +210,8 @@ class World:
         return broker
 
     def supervise(self):
-        """Start whoever should run and does not, as an init system would. One thread for all: what it
-        has started ends with it."""
+        """Start whoever should run and does not, as an init system would. One thread for all: what
+        it has started ends with it."""
         while not self.is_ended:
             for name in (*MEMBERS, GUEST):
                 broker = self.brokers.get(name)
