@@ -259,9 +259,10 @@ static void pass_parents(struct wheel *wheel, const struct place *place)
 
 /*
  * Split the slots behind the running ones with what the budget has left, the finest level first,
- * since it has the least time; a slot whose parent is not split yet waits for it.
+ * since it has the least time; a slot whose parent is not split yet waits for it. False: the budget
+ * has ended before the work.
  */
-static void split_ahead(struct wheel *wheel, uint32_t budget)
+static bool split_ahead(struct wheel *wheel, uint32_t budget)
 {
     unsigned level = 1;
 
@@ -275,10 +276,11 @@ static void split_ahead(struct wheel *wheel, uint32_t budget)
         }
         budget -= split_next(wheel, level, budget);
         if (wheel->split[level] != next) {
-            return;
+            return false;
         }
         level = 1; // Finer levels may have waited for this one.
     }
+    return true;
 }
 
 /* Make a whole slot of the finest level ready. */
@@ -316,6 +318,7 @@ bool wheel_has(const struct wheel_node *node)
 void wheel_add(struct wheel *wheel, struct wheel_node *node, wall_ms due_ms)
 {
     uint64_t tick = tick_of(due_ms);
+    uint64_t start;
     unsigned level = 0;
 
     REQUIRE(!wheel_has(node));
@@ -329,6 +332,8 @@ void wheel_add(struct wheel *wheel, struct wheel_node *node, wall_ms due_ms)
         level++;
     }
     put(wheel, level, node);
+    start = slot_of(level, tick) << WHEEL_LEVEL[level].shift;
+    wheel->quiet_until = start < wheel->quiet_until ? start : wheel->quiet_until;
 }
 
 /* The list at the head of which `head` is has lost its last node. */
@@ -367,6 +372,15 @@ void wheel_del(struct wheel *wheel, struct wheel_node *node)
     }
 }
 
+/* Until when nothing is to be done, now that all is: the first slot in use may start then, or what
+ * is split ahead may change, as it does with the level 1 slot that runs. */
+static uint64_t find_quiet_until(const struct wheel *wheel, uint64_t first_start)
+{
+    uint64_t end = (slot_of(1, wheel->split[0]) + 1) << WHEEL_LEVEL[1].shift;
+
+    return first_start < end ? first_start : end;
+}
+
 bool wheel_advance(struct wheel *wheel, wall_ms now, uint32_t budget)
 {
     uint64_t target = tick_of(now);
@@ -375,6 +389,10 @@ bool wheel_advance(struct wheel *wheel, wall_ms now, uint32_t budget)
     REQUIRE(budget >= 1);
     if (target > wheel->split[0] && !wheel->is_behind) {
         list_move_all(&wheel->late, &wheel->fresh);
+    }
+    if (target < wheel->quiet_until && !wheel->is_behind) {
+        wheel->split[0] = target > wheel->split[0] ? target : wheel->split[0];
+        return true;
     }
     while (next_used(wheel, &next) && next.start <= target) {
         if (budget == 0) {
@@ -392,7 +410,7 @@ bool wheel_advance(struct wheel *wheel, wall_ms now, uint32_t budget)
     }
     reach(wheel, target);
     wheel->is_behind = false;
-    split_ahead(wheel, budget);
+    wheel->quiet_until = split_ahead(wheel, budget) ? find_quiet_until(wheel, next.start) : 0;
     return true;
 }
 

@@ -51,6 +51,8 @@ struct wheel_node {
  * 5. A bit of `used` is set if and only if its slot holds a node; a bit of `used_words` if and only
  *    if its word of `used` is not 0.
  * 6. count is the number of nodes in slots and lanes.
+ * 7. No slot that holds a node starts before quiet_until, and up to there nothing is split ahead:
+ *    an advance has to move split[0] only.
  *
  * A slot above level 0 is several lists, chosen by due time, so that a split can wait for several
  * nodes from memory at a time; equal due times share a list and keep their order.
@@ -60,6 +62,7 @@ struct wheel {
     uint64_t used[WHEEL_SLOTS / 64U];  /* bit per slot */
     uint64_t used_words[WHEEL_LEVELS]; /* bit per word of the level's part of `used` */
     uint64_t split[WHEEL_LEVELS];      /* absolute slot numbers, see 1 to 3 */
+    uint64_t quiet_until;              /* tick; in the level 1 slot that runs, or its end; see 7 */
     struct list fresh;                 /* became due since the last round */
     struct list late;                  /* became due before and was not taken then */
     size_t count;                      /* nodes in the wheel */

@@ -71,6 +71,9 @@ static const char *check_list(const struct wheel *wheel, unsigned level, size_t 
         if (!is_in_place(wheel, tick_of(node_of(link)->due_ms), level, i)) {
             return "4: a node lies in the wrong slot";
         }
+        if (tick_of(node_of(link)->due_ms) < wheel->quiet_until && !wheel->is_behind) {
+            return "7: a node is due while nothing is to be done";
+        }
         (*count)++;
     }
     return NULL;

@@ -54,13 +54,9 @@ static bool is_current(const struct clock_estimate *estimate, const struct clock
            bucket->number == estimate->newest;
 }
 
-/* Until when a bucket counts, if nothing newer comes. */
-static boot_us current_until(const struct clock_estimate *estimate,
-                             const struct clock_bucket *bucket)
+/* When a bucket counts no more, unless it is the newest. */
+static boot_us aged_at(const struct clock_bucket *bucket)
 {
-    if (bucket->number == estimate->newest) {
-        return BOOT_NEVER;
-    }
     return time_add(time_max(bucket->lower.received, bucket->upper.received), CLOCK_WINDOW_US + 1);
 }
 
@@ -88,7 +84,9 @@ static struct clock_best find_best(const struct clock_estimate *estimate, boot_u
             range.upper_us = upper_us;
             best.upper = bucket->upper;
         }
-        best.until = time_min(best.until, current_until(estimate, bucket));
+        if (bucket->number != estimate->newest) {
+            best.until = time_min(best.until, aged_at(bucket));
+        }
     }
     return best;
 }
@@ -116,13 +114,38 @@ static void forget(struct clock_estimate *estimate)
     estimate->step_count = 0;
 }
 
+/* The best samples with one that has come, if they are known; before it is in its bucket. A bucket
+ * that is written over has aged long ago. */
+static void keep_best(struct clock_estimate *estimate, const struct clock_sample *sample)
+{
+    struct clock_best *best = &estimate->best;
+    const struct clock_bucket *newest =
+        &estimate->buckets[(uint64_t)estimate->newest % CLOCK_BUCKET_COUNT];
+    boot_us now = sample->received;
+
+    if (now / CLOCK_BUCKET_US != estimate->newest) { // From now on the newest one ages.
+        best->until = time_min(best->until, aged_at(newest));
+    }
+    if (now < best->from || now >= best->until) {
+        best->until = INT64_MIN;
+        return;
+    }
+    best->from = now;
+    if (sample->db_us >= lower_at(&best->lower, now)) {
+        best->lower = *sample;
+    }
+    if (upper_at(sample, now) <= upper_at(&best->upper, now)) {
+        best->upper = *sample;
+    }
+}
+
 static void keep(struct clock_estimate *estimate, const struct clock_sample *sample)
 {
     int64_t number = sample->received / CLOCK_BUCKET_US;
     struct clock_bucket *bucket = &estimate->buckets[(uint64_t)number % CLOCK_BUCKET_COUNT];
 
+    keep_best(estimate, sample);
     estimate->newest = number;
-    estimate->best.until = INT64_MIN; // Not known any more.
     estimate->step_count = 0;
     if (!bucket->is_used || bucket->number != number) {
         *bucket = (struct clock_bucket){number, true, *sample, *sample};

@@ -50,7 +50,7 @@ struct clock_bucket {
     struct clock_sample upper; /* proves the lowest upper bound */
 };
 
-/* The samples that prove the most: the same ones until another comes or one of the buckets ages. */
+/* The samples that prove the most: the same ones until a better one comes or a bucket ages. */
 struct clock_best {
     boot_us from;  /* they are known to be the best from here … */
     boot_us until; /* … to just before this; from ≥ until: not known */

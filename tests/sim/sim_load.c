@@ -10,6 +10,7 @@
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@
 #define LOST_US     US_PER_S /* how long a user waits for an answer that does not come */
 #define BURST_COUNT 300
 #define KEY_COUNT   400
+#define SMALL_BYTES 16
 #define LARGE_BYTES 1500
 
 /* One call of one user. */
@@ -50,7 +52,7 @@ struct sim_call {
     uint32_t tries;
     int64_t until; /* the edge gives up */
     bool is_inside;
-    uint8_t payload[LARGE_BYTES];
+    uint8_t payload[LARGE_BYTES]; /* at the end: most calls use its first bytes only */
 };
 
 /* A user who waits for a moment to cancel or update a task. */
@@ -104,6 +106,25 @@ static uint16_t slot_of_key(uint32_t queue, uint64_t key)
     return (uint16_t)((hash >> 40) % SLOT_COUNT);
 }
 
+/* Room for a call, as it is without its payload. */
+static struct sim_call *call_room(void)
+{
+    struct sim_call *call = mem_resize(NULL, sizeof(*call));
+
+    REQUIRE(call != NULL);
+    return call;
+}
+
+/* Give it a payload of the usual or another length: its number, and zeros. */
+static void set_payload_len(struct sim_call *call, size_t len)
+{
+    REQUIRE(len <= sizeof(call->payload));
+    if (len > SMALL_BYTES) {
+        memset(call->payload + SMALL_BYTES, 0, len - SMALL_BYTES);
+    }
+    call->request.task.payload = (struct slice){call->payload, len};
+}
+
 static void call_free(struct sim_call *call)
 {
     mem_free(call);
@@ -126,8 +147,8 @@ static struct sim_call *call_repeat(const struct sim_call *call)
     if (!is_write(call) || (call->request.kind == CALL_UPDATE && !call->request.is_delay)) {
         return NULL;
     }
-    next = sim_need(1, sizeof(*next));
-    *next = *call;
+    next = call_room();
+    memcpy(next, call, offsetof(struct sim_call, payload) + call->request.task.payload.len);
     next->tries++;
     next->is_inside = false;
     next->number = check_call_new(call->load->sim->check);
@@ -389,15 +410,16 @@ static void launch(struct sim_call *call)
 
 static struct sim_call *call_new(struct sim_load *load, enum call_kind kind)
 {
-    struct sim_call *call = sim_need(1, sizeof(*call));
+    struct sim_call *call = call_room();
 
+    memset(call, 0, offsetof(struct sim_call, payload) + SMALL_BYTES);
     call->load = load;
     call->number = check_call_new(load->sim->check);
     memcpy(call->payload, &call->number, sizeof(call->number));
     list_init(&call->link);
     call->request.kind = kind;
     call->request.cb = on_answer;
-    call->request.task.payload = (struct slice){call->payload, 16};
+    set_payload_len(call, SMALL_BYTES);
     return call;
 }
 
@@ -448,7 +470,7 @@ static void create(struct sim_load *load)
     call->request.task.queue = (uint32_t)prng_between(&load->prng, 1, load->sim->queue_count);
     draw_due(call, 700);
     if (prng_chance(&load->prng, options->large_permille)) {
-        call->request.task.payload.len = LARGE_BYTES;
+        set_payload_len(call, LARGE_BYTES);
     }
     if (prng_chance(&load->prng, options->expire_permille)) {
         call->request.task.expire_ms =
@@ -489,7 +511,7 @@ static void change(struct sim_load *load, enum call_kind kind, const struct chec
         draw_due(call, 400);
         call->request.is_delay = call->request.is_delay && call->request.set_due;
         if (prng_chance(&load->prng, load->sim->options.large_permille)) {
-            call->request.task.payload.len = LARGE_BYTES;
+            set_payload_len(call, LARGE_BYTES);
         }
     }
     launch(call);
@@ -519,7 +541,7 @@ static void redrive(struct sim_load *load, const struct check_letter *letter)
     call->request.shard = letter->shard;
     call->request.task.queue = letter->queue;
     call->request.task.attempt = letter->attempt;
-    call->request.task.payload.len = letter->payload_len;
+    set_payload_len(call, letter->payload_len);
     call->request.task.payload_len = (uint32_t)letter->payload_len;
     call->request.is_delay = true;
     call->request.delay_ms = prng_between(&load->prng, 0, 2000);

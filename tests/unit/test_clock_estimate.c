@@ -8,6 +8,7 @@
 #include "lib/base/prng.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #define BASE   INT64_C(1767323045678901)
 #define TRIP   200 /* shortest one-way trip, microseconds */
@@ -175,6 +176,31 @@ Test(clock_estimate, a_reply_counts_for_two_seconds_and_no_longer)
     w.now = fast + 2 * SECOND + 1;
     cr_assert(look(&w).upper_us - truth(&w, w.now) > 25000);
     cr_assert(look(&w).upper_us - truth(&w, w.now) < 26000);
+}
+
+/* The samples that are known to prove the most are those that a look at all of them finds. */
+Test(clock_estimate, what_is_kept_of_the_best_replies_is_what_all_of_them_prove)
+{
+    struct world w;
+
+    world_init(&w, 15, 70, 40000);
+    for (int i = 0; i < 20000; i++) {
+        struct clock_estimate all;
+        struct clock_range kept;
+        struct clock_range found;
+
+        if (prng_chance(&w.prng, 600)) {
+            (void)exchange(&w);
+        }
+        w.step_us += prng_chance(&w.prng, 3) ? prng_between(&w.prng, -SECOND, SECOND) : 0;
+        w.now += prng_between(&w.prng, 0, prng_chance(&w.prng, 20) ? 3 * SECOND : 200000);
+        all = w.estimate;
+        all.best.until = INT64_MIN;
+        kept = clock_estimate_now(&w.estimate, w.now);
+        found = clock_estimate_now(&all, w.now);
+        cr_assert_leq(llabs(kept.lower_us - found.lower_us), 1);
+        cr_assert_leq(llabs(kept.upper_us - found.upper_us), 1);
+    }
 }
 
 Test(clock_estimate, follows_a_small_step_forward_at_once)

@@ -516,4 +516,7 @@ Test(wheel, an_invariant_check_bites)
     wheel.split[1] -= 2;
     wheel.used[0] ^= 1;
     cr_assert_not_null(wheel_check(&wheel));
+    wheel.used[0] ^= 1;
+    wheel.quiet_until = UINT64_MAX;
+    cr_assert_not_null(wheel_check(&wheel));
 }
