@@ -29,6 +29,7 @@ struct h2 {
     bool is_server;
     bool has_settings; /* the peer's first SETTINGS have arrived */
     bool is_dying;     /* a GOAWAY with an error was queued: done when it is written */
+    bool is_leaving;   /* a GOAWAY that names the last stream was queued: no more after that one */
 };
 
 static void *stream_of(const struct h2 *h2, int32_t id)
@@ -67,7 +68,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (!h2->is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0;
     }
-    if (h2->is_dying || !h2->events->opened(h2->ctx, id, &stream)) {
+    if (h2->is_leaving || !h2->events->opened(h2->ctx, id, &stream)) {
         h2_reset(h2, id, H2_REFUSED_STREAM);
         return 0;
     }
@@ -510,6 +511,7 @@ void h2_goaway(struct h2 *h2, enum h2_code code, const char *debug)
     note_error(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
                                          nghttp2_session_get_last_proc_stream_id(h2->session), code,
                                          bytes, strlen(debug)));
+    h2->is_leaving = true; // What comes before it is out is above its number: not to be begun.
     if (code != H2_NO_ERROR) {
         h2->is_dying = true;
     }
