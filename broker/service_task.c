@@ -180,6 +180,21 @@ static void wait_for_owner(struct single *s)
 
 /* ---- here ---- */
 
+/* A broker that has just come may serve a shard before it has read the queues, and a task that is
+ * read then would be told without the names of its queue. True: it is read again when it has. */
+static bool reads_queues_first(struct single *s, uint32_t queue)
+{
+    const struct service_options *options = &s->service->options;
+
+    if (s->has_looked || s->rpc == NULL || broker_queue_find(options->broker, queue) != NULL) {
+        return false;
+    }
+    s->state = SINGLE_WAITING;
+    s->is_queue_wait = true;
+    queue_sync_refresh(options->queues, &s->wait);
+    return true;
+}
+
 static void on_ended(struct call *look_back)
 {
     struct single *s = look_back->owner;
@@ -192,6 +207,9 @@ static void on_ended(struct call *look_back)
     if (look_back->result != 0 || s->ended.ended_count == 0) {
         service_core_fault(look_back->result != 0 ? look_back : &s->call, what_of(s), &fault);
         fail_single(s, &fault);
+        return;
+    }
+    if (reads_queues_first(s, s->ended.ended[0].task.queue)) {
         return;
     }
     if (s->rpc != NULL) {
@@ -230,6 +248,9 @@ static void on_core(struct call *call)
     if (call->result != 0) {
         service_core_fault(call, what_of(s), &fault);
         fail_single(s, &fault);
+        return;
+    }
+    if (call->kind == CALL_GET && reads_queues_first(s, call->row.queue)) {
         return;
     }
     if (s->rpc != NULL) {

@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
+static void read_queues(struct walk *walk);
 static void step(struct walk *walk);
 
 uint32_t walk_shard_count(const struct walk *walk)
@@ -119,6 +120,20 @@ static void wait_for_owner(struct walk *walk)
 
 /* ---- here ---- */
 
+/* A row of a queue that this broker has not heard of yet: skipped, it would be missing. */
+static bool meets_unknown_queue(const struct walk *walk)
+{
+    if (walk->needs_queue || walk->has_looked) {
+        return false;
+    }
+    for (size_t i = 0; i < walk->read.row_count; i++) {
+        if (broker_queue_find(walk->service->options.broker, walk->read.rows[i].queue) == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_core(struct call *call)
 {
     struct walk *walk = call->owner;
@@ -132,6 +147,8 @@ static void on_core(struct call *call)
     } else if (call->result != 0) {
         service_core_fault(call, walk->verbs->what, &fault);
         stop(walk, &fault);
+    } else if (meets_unknown_queue(walk)) {
+        read_queues(walk);
     } else {
         walk->steps++;
         walk->give_up_us = 0;
@@ -319,10 +336,19 @@ static void on_queues(struct queue_wait *wait, int err)
     } else if (err != 0) {
         fault_set_err(&fault, err, "cannot read the queues from the home database");
         fault.retry_after_ms = SERVICE_RETRY_MS;
-        walk_fail(walk, &fault);
-    } else {
+        stop(walk, &fault);
+    } else if (walk->needs_queue) {
         find_queue(walk);
+    } else {
+        step(walk);
     }
+}
+
+static void read_queues(struct walk *walk)
+{
+    walk->is_out = true;
+    walk->wait.cb = on_queues;
+    queue_sync_refresh(walk->service->options.queues, &walk->wait);
 }
 
 static void find_queue(struct walk *walk)
@@ -335,9 +361,7 @@ static void find_queue(struct walk *walk)
         walk->queue_id = queue->id;
         step(walk);
     } else if (!walk->has_looked) {
-        walk->is_out = true;
-        walk->wait.cb = on_queues;
-        queue_sync_refresh(walk->service->options.queues, &walk->wait);
+        read_queues(walk);
     } else {
         service_queue_fault(&fault, &walk->queue);
         walk_fail(walk, &fault);
