@@ -44,6 +44,10 @@ void check_call_lost(struct check *check, uint64_t number);
 /* The call leaves the broker now. */
 void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt);
 
+/* Wire mode: the outbound will say RETRY of a call that could not leave. */
+void check_unreached(struct check *check, const struct sim_node *node,
+                     const struct attempt *attempt);
+
 /* What its receiver will say; UNKNOWN: nothing that is heard in time. */
 void check_receiver(struct check *check, const struct attempt *attempt, enum outcome outcome);
 

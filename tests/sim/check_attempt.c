@@ -233,6 +233,16 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
     add_attempt(check, node, task, attempt, false);
 }
 
+void check_unreached(struct check *check, const struct sim_node *node,
+                     const struct attempt *attempt)
+{
+    struct check_task *task = find_task(check, attempt);
+
+    if (task != NULL && find_attempt(check, attempt) == NULL) {
+        add_attempt(check, node, task, attempt, false);
+    }
+}
+
 void check_receiver(struct check *check, const struct attempt *attempt, enum outcome outcome)
 {
     struct check_attempt *found = find_attempt(check, attempt);

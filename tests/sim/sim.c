@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
 #include "tests/sim/sim_coord.h"
+#include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_load.h"
@@ -30,10 +31,16 @@
 /* After the last task has ended, two sweeps of every broker have to have passed. */
 #define QUIET_US (65 * US_PER_S)
 
+struct list *sim_owner;
+
 void *sim_need(size_t count, size_t size)
 {
-    void *block = mem_new(count, size);
+    struct list *owner = sim_owner;
+    void *block;
 
+    sim_owner = NULL;
+    block = mem_new(count, size);
+    sim_owner = owner;
     REQUIRE(block != NULL);
     return block;
 }
@@ -51,12 +58,24 @@ void sim_enter_core(struct sim *sim)
 {
     REQUIRE(!sim->is_in_core);
     sim->is_in_core = true;
+    if (sim->options.edge != NULL) {
+        sim->options.edge->enter(sim->host);
+    }
+}
+
+void sim_enter_core_of(struct sim_node *node)
+{
+    node->sim->host = node;
+    sim_enter_core(node->sim);
 }
 
 void sim_leave_core(struct sim *sim)
 {
     REQUIRE(sim->is_in_core);
     sim->is_in_core = false;
+    if (sim->options.edge != NULL) {
+        sim->options.edge->leave(sim->host);
+    }
 }
 
 bool sim_enter_world(struct sim *sim)
@@ -64,12 +83,17 @@ bool sim_enter_world(struct sim *sim)
     bool was_in_core = sim->is_in_core;
 
     sim->is_in_core = false;
+    REQUIRE(sim->owner_count < SIM_WORLD_DEPTH);
+    sim->owners[sim->owner_count++] = sim_owner;
+    sim_owner = NULL;
     return was_in_core;
 }
 
 void sim_leave_world(struct sim *sim, bool was_in_core)
 {
     sim->is_in_core = was_in_core;
+    REQUIRE(sim->owner_count > 0);
+    sim_owner = sim->owners[--sim->owner_count];
 }
 
 int64_t sim_clock(const struct sim *sim, uint32_t database)
@@ -156,6 +180,7 @@ bool sim_step(struct sim *sim)
     }
     event->is_planned = false;
     sim->event_count++;
+    sim->host = event->host;
     event->fire(sim, event, is_dropped);
     return sim->verdict == SIM_PASSED;
 }
@@ -182,6 +207,9 @@ void sim_heal(struct sim *sim)
     sim_coord_heal(sim->coord);
     sim_standby_heal(sim->standby);
     sim_load_heal(sim->load);
+    if (sim->options.edge != NULL) {
+        sim->options.edge->heal(sim);
+    }
 }
 
 static void on_commit(void *ctx, const struct store_mem_commit *commit)
@@ -244,6 +272,9 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     for (uint32_t i = 0; i < options->node_count; i++) {
         sim_node_init(&sim->nodes[i], sim, i);
     }
+    if (options->edge != NULL) {
+        options->edge->open(sim);
+    }
     return sim;
 }
 
@@ -257,6 +288,9 @@ void sim_free(struct sim *sim)
         if (sim->nodes[i].is_up) {
             sim_node_kill(&sim->nodes[i], -1);
         }
+    }
+    if (sim->options.edge != NULL) {
+        sim->options.edge->free(sim);
     }
     while ((node = heap_take_first(&sim->events)) != NULL) {
         struct sim_event *event = CONTAINER_OF(node, struct sim_event, node);
@@ -306,6 +340,9 @@ void sim_finish(struct sim *sim)
     sim_until(sim, sim->now + QUIET_US);
     sim->is_over = true;
     check_end(sim->check);
+    if (sim->options.edge != NULL && sim->verdict == SIM_PASSED) {
+        sim->options.edge->finish(sim);
+    }
 }
 
 enum sim_verdict sim_run(struct sim *sim)
@@ -316,6 +353,9 @@ enum sim_verdict sim_run(struct sim *sim)
     sim_faults_start(sim->faults);
     check_start_looking(sim->check);
     sim_links_start(sim->links);
+    if (sim->options.edge != NULL) {
+        sim->options.edge->start(sim);
+    }
     sim_until(sim, sim->options.faults_us);
     check_all_rows(sim->check);
     if (sim->verdict == SIM_PASSED) {

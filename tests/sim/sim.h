@@ -30,6 +30,7 @@ struct sim_faults;
 struct sim_links;
 struct sim_standby;
 struct check;
+struct wire;
 
 /* How a run ended; also the exit status of the program. */
 enum sim_verdict {
@@ -72,13 +73,23 @@ static inline uint32_t sim_nth_next(struct sim_nth *nth)
 
 #define SIM_MESSAGE_LEN 512
 
+/* Calls out of a process, one in the other. */
+#define SIM_WORLD_DEPTH 8U
+
+/* Of wire mode: who owns what is allocated now, a list of blocks; NULL: the world. */
+extern struct list *sim_owner;
+
 struct sim {
     struct sim_options options;
     struct heap events;
     int64_t now; /* true time since the start, microseconds */
     bool is_healed;
-    bool is_in_core;    /* allocations are the core's: some fail */
-    struct prng memory; /* which */
+    bool is_in_core;                      /* allocations are the core's: some fail */
+    struct list *owners[SIM_WORLD_DEPTH]; /* sim_owner before each sim_enter_world() */
+    uint32_t owner_count;
+    struct sim_node *host; /* whose process runs, or asked for the time last */
+    struct wire *wire;     /* NULL in message mode */
+    struct prng memory;    /* which */
     bool is_over;
     struct trace trace;
     struct store_mem *mem;
@@ -150,6 +161,7 @@ int64_t sim_span(struct prng *prng, int64_t mean);
 /* Everything that is called in a core is between these two, except what the core calls back: that
  * is between the other two. */
 void sim_enter_core(struct sim *sim);
+void sim_enter_core_of(struct sim_node *node);
 void sim_leave_core(struct sim *sim);
 bool sim_enter_world(struct sim *sim);
 void sim_leave_world(struct sim *sim, bool was_in_core);

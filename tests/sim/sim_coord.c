@@ -114,7 +114,7 @@ static void tell_members(struct client *client, const struct member *members, si
     }
     client->told_count = told_count;
     TRACE(&sim->trace, "members", client->node->number, (int64_t)told_count);
-    sim_enter_core(sim);
+    sim_enter_core_of(client->node);
     client->events.on_members(client->events.ctx, told, told_count);
     sim_leave_core(sim);
     touch(client);
@@ -135,7 +135,7 @@ static void tell_free(struct client *client, uint32_t shard)
     struct sim *sim = client->server->sim;
 
     TRACE(&sim->trace, "znode-free", client->node->number, shard);
-    sim_enter_core(sim);
+    sim_enter_core_of(client->node);
     client->events.on_shard_free(client->events.ctx, shard);
     sim_leave_core(sim);
     touch(client);
@@ -187,7 +187,7 @@ static void on_session(void *ctx, enum coord_session session)
         return;
     }
     TRACE(&sim->trace, "session", client->node->number, session);
-    sim_enter_core(sim);
+    sim_enter_core_of(client->node);
     client->events.on_session(client->events.ctx, session);
     sim_leave_core(sim);
     touch(client);
@@ -243,7 +243,7 @@ static void on_shard_lost(void *ctx, uint32_t shard)
     }
     TRACE(&sim->trace, "znode-lost", client->node->number, shard);
     for (int times = is_unlucky(client) ? 2 : 1; times > 0; times--) {
-        sim_enter_core(sim);
+        sim_enter_core_of(client->node);
         client->events.on_shard_lost(client->events.ctx, shard);
         sim_leave_core(sim);
     }
@@ -288,7 +288,7 @@ static void on_answer(struct coord_request *inner)
     }
     op_free(op);
     sim_node_set_now(client->node);
-    sim_enter_core(sim);
+    sim_enter_core_of(client->node);
     outer->cb(outer);
     sim_leave_core(sim);
     touch(client);

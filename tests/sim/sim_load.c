@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 
@@ -40,6 +41,7 @@
 struct sim_call {
     struct list link; /* in node.calls while inside a core */
     struct sim_event event;
+    struct sim_errand errand; /* in wire mode: on its way */
     struct sim_load *load;
     struct sim_node *home; /* the broker that its user talks to; NULL: a story asks a core */
     uint32_t home_life;
@@ -376,13 +378,49 @@ static void on_arrival(struct sim *sim, struct sim_event *event, bool is_dropped
     finish(call);
 }
 
+/* Wire mode: the answer is there, or there will be none. */
+static void on_errand(struct sim_errand *errand, bool is_lost)
+{
+    struct sim_call *call = CONTAINER_OF(errand, struct sim_call, errand);
+    struct sim *sim = call->load->sim;
+
+    if (!is_lost) {
+        check_call_answer(sim->check, call->number, &call->call);
+        finish(call);
+        return;
+    }
+    check_call_lost(sim->check, call->number);
+    again(call);
+    call_free(call);
+}
+
+/* From here on it may take effect. */
+static void send_by_wire(struct sim_call *call, struct sim_node *node)
+{
+    struct sim *sim = call->load->sim;
+
+    call->call = call->request;
+    call->call.task.payload.data = call->payload;
+    check_call_begin(sim->check, call->number, &call->call);
+    call->errand = (struct sim_errand){.call = &call->call,
+                                       .number = call->number,
+                                       .key = call->key,
+                                       .to = node,
+                                       .done = on_errand};
+    sim->options.edge->carry(sim, &call->errand);
+}
+
 static void send(struct sim_call *call)
 {
     struct sim *sim = call->load->sim;
     struct sim_node *node = &sim->nodes[prng_below(&call->load->prng, sim->options.node_count)];
 
-    if (!node->is_up) {
+    if (!node->is_up && sim->options.edge == NULL) {
         call_free(call); // Connection refused.
+        return;
+    }
+    if (sim->options.edge != NULL) {
+        send_by_wire(call, node);
         return;
     }
     call->until = sim->now + EDGE_US;

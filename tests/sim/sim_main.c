@@ -5,6 +5,7 @@
  */
 #include "tests/sim/sim_seed.h"
 #include "tests/sim/sim_shrink.h"
+#include "tests/sim/wire.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -39,6 +40,7 @@ struct arguments {
     bool is_digests;   /* the digest of each seed is printed */
     bool is_stopped;   /* at the first seed that fails */
     bool is_list;      /* the mutants are printed, and nothing is run */
+    bool is_wire;      /* the real edge between, bytes over links */
 };
 
 static struct arguments arguments;
@@ -124,6 +126,9 @@ static void keep_failed(const struct sim_request *request, const struct sim_resu
     if (request->is_quiet) {
         (void)fprintf(file, " quiet=1");
     }
+    if (request->edge != NULL) {
+        (void)fprintf(file, " wire=1");
+    }
     if (request->minutes > 0) {
         (void)fprintf(file, " minutes=%u", request->minutes);
     }
@@ -198,6 +203,8 @@ static bool parse_line(char *line, struct sim_request *request, bool *has_seed)
            strchr(word, '=') != NULL) {
         if (strcmp(word, "quiet=1") == 0) {
             request->is_quiet = true;
+        } else if (strcmp(word, "wire=1") == 0) {
+            request->edge = &wire_edge;
         } else if (strncmp(word, "minutes=", 8) == 0) {
             request->minutes = (uint32_t)strtoul(word + 8, NULL, 10);
         } else if (!sim_request_set(request, word, strlen(word))) {
@@ -303,6 +310,7 @@ static bool parse_mutant(const char *name)
     for (int i = 0; i < SIM_MUTANT_COUNT; i++) {
         if (strcmp(sim_mutant_name((enum sim_mutant)i), name) == 0) {
             arguments.request.mutant = (enum sim_mutant)i;
+            arguments.is_wire |= i >= SIM_MUTANT_WIRE_LOSE;
             return true;
         }
     }
@@ -404,9 +412,11 @@ static bool parse_task(void)
 /* An argument that has no value. */
 static bool parse_switch(const char *text)
 {
-    bool *const places[] = {&arguments.look.is_told, &arguments.is_digests, &arguments.is_stopped,
-                            &arguments.is_list, &arguments.request.is_quiet};
-    const char *const names[] = {"--trace", "--digests", "--stop", "--mutants", "--quiet"};
+    bool *const places[] = {&arguments.look.is_told,     &arguments.is_digests,
+                            &arguments.is_stopped,       &arguments.is_list,
+                            &arguments.request.is_quiet, &arguments.is_wire};
+    const char *const names[] = {"--trace",   "--digests", "--stop",
+                                 "--mutants", "--quiet",   "--wire"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         if (strcmp(text, names[i]) == 0) {
@@ -432,6 +442,7 @@ static bool parse(int argc, char **argv)
             return false;
         }
     }
+    arguments.request.edge = arguments.is_wire ? &wire_edge : NULL;
     return parse_task();
 }
 
@@ -456,7 +467,7 @@ int main(int argc, char **argv)
             "                  [--minutes M] [--shape NODESxSHARDS] [--set OPTION=VALUE]...\n"
             "                  [--quiet] [--mutant NAME] [--trace [--shard N] [--task ID]]\n"
             "                  [--digests] [--stop] [--shrink SECONDS] [--progress SECONDS]\n"
-            "                  [--failed FILE]\n"
+            "                  [--failed FILE] [--wire]\n"
             "       foliot-sim --mutants\n");
         return EXIT_FAILURE;
     }

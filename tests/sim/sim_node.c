@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
 #include "tests/sim/sim_coord.h"
+#include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_reads.h"
 #include "tests/sim/sim_store.h"
@@ -44,6 +45,7 @@ int64_t sim_node_true_time(const struct sim_node *node, boot_us boot)
 
 void sim_node_now(struct sim_node *node, struct now *now)
 {
+    node->sim->host = node;
     now->boot = sim_node_boot(node);
     for (uint32_t i = 0; i < node->sim->options.database_count; i++) {
         struct clock_range range = clock_estimate_now(&node->clocks[i], now->boot);
@@ -77,7 +79,9 @@ static void plan_turn(struct sim_node *node, int64_t at)
 
 void sim_node_touch(struct sim_node *node)
 {
-    if (node->is_up && node->broker != NULL) {
+    if (node->is_up && node->sim->options.edge != NULL) {
+        node->sim->options.edge->touch(node);
+    } else if (node->is_up && node->broker != NULL) {
         plan_turn(node, node->sim->now + prng_between(&node->prng, 0, node->sim->options.turn_us));
     }
 }
@@ -155,6 +159,13 @@ static void on_change(struct sim *sim, struct sim_event *event, bool is_dropped)
     }
 }
 
+static bool is_drained(const struct sim_node *node)
+{
+    const struct sim_edge *edge = node->sim->options.edge;
+
+    return broker_is_drained(node->broker) && (edge == NULL || edge->is_drained(node));
+}
+
 static void on_drain(struct sim *sim, struct sim_event *event, bool is_dropped)
 {
     struct sim_node *node = CONTAINER_OF(event, struct sim_node, drain);
@@ -162,7 +173,7 @@ static void on_drain(struct sim *sim, struct sim_event *event, bool is_dropped)
     if (is_dropped) {
         return;
     }
-    if (!broker_is_drained(node->broker) && sim->now < node->drain_until) {
+    if (!is_drained(node) && sim->now < node->drain_until) {
         sim_after(sim, &node->drain, 50 * US_PER_MS);
         return;
     }
@@ -208,7 +219,8 @@ static void fill_options(struct sim_node *node, struct broker_options *options)
     (void)snprintf(node->instance, sizeof(node->instance), "%016llx",
                    (unsigned long long)prng_next(&node->prng));
     (void)snprintf(options->self.name, sizeof(options->self.name), "%s", node->name);
-    (void)snprintf(options->self.grpc, sizeof(options->self.grpc), "%s", node->name);
+    (void)snprintf(options->self.grpc, sizeof(options->self.grpc), "%s",
+                   sim_options->edge == NULL ? node->name : sim_options->edge->address(node));
     memcpy(options->self.instance, node->instance, sizeof(node->instance));
     options->self.started_ms = sim_clock(node->sim, 0) / US_PER_MS;
 }
@@ -262,6 +274,7 @@ void sim_node_start(struct sim_node *node)
                                         .on_shard_free = on_shard_free,
                                         .on_shard_lost = on_shard_lost,
                                         .ctx = node};
+    const struct sim_edge *edge = sim->options.edge;
     int err;
 
     REQUIRE(!node->is_up);
@@ -277,8 +290,15 @@ void sim_node_start(struct sim_node *node)
     node->coord = sim_coord_open(sim->coord, node, &options.self, &events);
     env.store = node->store;
     env.coord = node->coord;
+    if (edge != NULL) {
+        env.outbound = edge->outbound(node);
+    }
     err = broker_new(&env, &options, &node->broker);
     REQUIRE(err == 0);
+    if (edge != NULL) {
+        edge->begin(node);
+        return;
+    }
     node->is_listing = false;
     sim_after(sim, &node->poll, 0);
     sim_node_touch(node);
@@ -302,6 +322,9 @@ void sim_node_kill(struct sim_node *node, int64_t down_us)
 
     REQUIRE(node->is_up);
     TRACE(&sim->trace, "kill", node->number, node->life);
+    if (sim->options.edge != NULL) {
+        sim->options.edge->crash(node);
+    }
     sim_store_crash(sim->store, node);
     sim_coord_crash(sim->coord, node);
     node->is_up = false;
@@ -313,6 +336,9 @@ void sim_node_kill(struct sim_node *node, int64_t down_us)
     sim_cancel(sim, &node->change);
     broker_free(node->broker);
     node->broker = NULL;
+    if (sim->options.edge != NULL) {
+        sim->options.edge->bury(node);
+    }
     sim_load_crash(sim->load, node);
     sim_reads_crash(sim->reads, node);
     if (down_us >= 0) {
@@ -364,6 +390,9 @@ void sim_node_drain(struct sim_node *node)
     sim_enter_core(node->sim);
     broker_drain(node->broker, &now);
     sim_leave_core(node->sim);
+    if (node->sim->options.edge != NULL) {
+        node->sim->options.edge->drain(node);
+    }
     sim_node_touch(node);
     sim_after(node->sim, &node->drain, 50 * US_PER_MS);
 }
@@ -371,8 +400,11 @@ void sim_node_drain(struct sim_node *node)
 struct sim_node *sim_node_find(struct sim *sim, const char *address)
 {
     for (uint32_t i = 0; i < sim->options.node_count; i++) {
-        if (strcmp(sim->nodes[i].name, address) == 0) {
-            return &sim->nodes[i];
+        struct sim_node *node = &sim->nodes[i];
+
+        if (strcmp(node->name, address) == 0 ||
+            (sim->options.edge != NULL && strcmp(sim->options.edge->address(node), address) == 0)) {
+            return node;
         }
     }
     return NULL;

@@ -65,7 +65,7 @@ int64_t sim_node_true_time(const struct sim_node *node, boot_us boot);
 /* The core, if there is one, hears what time it is: before a callback that comes without. */
 void sim_node_set_now(struct sim_node *node);
 
-/* What the loop would sample now. */
+/* What the loop would sample now. Who asks is about to call its core. */
 void sim_node_now(struct sim_node *node, struct now *now);
 
 /* Something has been told to the core: a loop turn follows. */

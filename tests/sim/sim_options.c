@@ -33,6 +33,11 @@ static const struct {
     [SIM_MUTANT_MEMBERS] = {"members", "K-7"},
     [SIM_MUTANT_KEY_SHARE] = {"key-share", "K-5"},
     [SIM_MUTANT_EPOCH] = {"epoch", "K-3 K-5"},
+    [SIM_MUTANT_WIRE_LOSE] = {"wire-lose", "wire N-2 K-8"},
+    [SIM_MUTANT_WIRE_TWICE] = {"wire-twice", "wire N-2 K-8"},
+    [SIM_MUTANT_WIRE_EARLY] = {"wire-early", "K-8"},
+    [SIM_MUTANT_WIRE_PROOF] = {"wire-proof", "K-8"},
+    [SIM_MUTANT_WIRE_DELIVER] = {"wire-deliver", "wire"},
 };
 
 const char *sim_mutant_name(enum sim_mutant mutant)
@@ -107,6 +112,9 @@ void sim_options_quiet(struct sim_options *options, uint64_t seed)
         .members_us = 5000,
         .turn_us = 100,
         .target_us = 2000,
+        .wire_buffer = 100000,
+        .wire_streams = 1000,
+        .wire_target_streams = 1000,
     };
 }
 
@@ -264,6 +272,16 @@ static const struct option {
     OPTION("target_full", target_full_permille),
     OPTION("rumour", rumour_permille),
     OPTION("read_every_us", read_every_us),
+    OPTION("wire_chop", wire_chop_permille),
+    OPTION("wire_buffer", wire_buffer),
+    OPTION("wire_streams", wire_streams),
+    OPTION("wire_target_streams", wire_target_streams),
+    OPTION("wire_age_ms", wire_age_ms),
+    OPTION("wire_cut_every_us", wire_cut_every_us),
+    OPTION("wire_half_every_us", wire_half_every_us),
+    OPTION("wire_still_every_us", wire_still_every_us),
+    OPTION("wire_still_us", wire_still_us),
+    OPTION("wire_restart_every_us", wire_restart_every_us),
 #undef OPTION
 };
 
@@ -430,6 +448,23 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_databases(options, seed);
     prng_init_named(&prng, seed, "reader options");
     options->read_every_us = PICK(&prng, 0, 50000, 200000, 1000000);
+}
+
+void sim_options_draw_wire(struct sim_options *options)
+{
+    struct prng prng;
+
+    prng_init_named(&prng, options->seed, "wire");
+    options->wire_chop_permille = (uint32_t)PICK(&prng, 0, 50, 500, 1000);
+    options->wire_buffer = (uint32_t)PICK(&prng, 3000, 20000, 100000, 1000000);
+    options->wire_streams = (uint32_t)PICK(&prng, 1, 5, 100, 1000);
+    options->wire_target_streams = (uint32_t)PICK(&prng, 10, 100, 1000);
+    options->wire_age_ms = PICK(&prng, 0, 2000, 20000);
+    options->wire_cut_every_us = every(&prng, 10 * US_PER_S);
+    options->wire_half_every_us = every(&prng, 20 * US_PER_S);
+    options->wire_still_every_us = every(&prng, 10 * US_PER_S);
+    options->wire_still_us = PICK(&prng, 100000, 2000000, 20000000);
+    options->wire_restart_every_us = every(&prng, MINUTE_US);
 }
 
 void sim_options_print(const struct sim_options *options, struct buf *out)

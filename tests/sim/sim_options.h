@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sim_edge;
+
 #define SIM_NODE_COUNT_MAX 8U
 
 /* A database's clock jumps by at most this: less than the margin of a claim. */
@@ -34,6 +36,12 @@ enum sim_mutant {
     SIM_MUTANT_MEMBERS,    /* nobody hears that a broker is gone */
     SIM_MUTANT_KEY_SHARE,  /* the store locks the epoch FOR KEY SHARE, which stops no bump */
     SIM_MUTANT_EPOCH,      /* the database counts its epochs by itself, and loses its tail */
+    /* of wire mode */
+    SIM_MUTANT_WIRE_LOSE,    /* a link loses a byte */
+    SIM_MUTANT_WIRE_TWICE,   /* a link delivers a piece twice */
+    SIM_MUTANT_WIRE_EARLY,   /* a broker says of an unknown outcome that it did not happen */
+    SIM_MUTANT_WIRE_PROOF,   /* a client takes a broken connection for proof of that */
+    SIM_MUTANT_WIRE_DELIVER, /* a server hands some calls to their handler twice */
     SIM_MUTANT_COUNT
 };
 
@@ -41,6 +49,7 @@ enum sim_mutant {
 struct sim_options {
     uint64_t seed;
     enum sim_mutant mutant;
+    const struct sim_edge *edge; /* NULL: message mode */
     /* the cluster */
     uint32_t node_count;
     uint32_t shard_count;
@@ -123,6 +132,17 @@ struct sim_options {
     uint32_t target_slow_send_permille;
     uint32_t target_full_permille;
     uint32_t rumour_permille; /* attempts of which something is told besides, to whichever broker */
+    /* wire mode */
+    uint32_t wire_chop_permille;   /* reads and writes that are cut in small pieces */
+    uint32_t wire_buffer;          /* bytes that one way of a connection holds */
+    uint32_t wire_streams;         /* streams at a time that a broker takes */
+    uint32_t wire_target_streams;  /* and that the receivers take */
+    int64_t wire_age_ms;           /* connections of brokers are drained after; 0: never */
+    int64_t wire_cut_every_us;     /* a connection is cut */
+    int64_t wire_half_every_us;    /* one way of a connection is ended by somebody between */
+    int64_t wire_still_every_us;   /* one way of a connection stands still */
+    int64_t wire_still_us;         /* mean */
+    int64_t wire_restart_every_us; /* the receivers' server starts again */
 };
 
 /* Draw everything from the seed. minutes: virtual length of the first phase; 0: drawn too. */
@@ -130,6 +150,9 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
 
 /* Run with a mutant: what it needs to show itself is on. */
 void sim_options_mutate(struct sim_options *options, enum sim_mutant mutant);
+
+/* Draw the links of wire mode, too. The rest stays as it was drawn. */
+void sim_options_draw_wire(struct sim_options *options);
 
 /* A quiet cluster without any fault, for stories: two brokers, four shards, one database. */
 void sim_options_quiet(struct sim_options *options, uint64_t seed);

@@ -53,6 +53,10 @@ void sim_request_options(const struct sim_request *request, struct sim_options *
         sim_options_draw(options, request->seed, request->minutes);
     }
     sim_options_mutate(options, request->mutant);
+    options->edge = request->edge;
+    if (request->edge != NULL && !request->is_quiet) {
+        sim_options_draw_wire(options);
+    }
     for (size_t i = 0; i < request->set_count; i++) {
         const char *text = request->sets[i].text;
         const char *equal = strchr(text, '=');
@@ -66,6 +70,9 @@ void sim_request_print(const struct sim_request *request)
     printf("--seed %llu", (unsigned long long)request->seed);
     if (request->is_quiet) {
         printf(" --quiet");
+    }
+    if (request->edge != NULL) {
+        printf(" --wire");
     }
     if (request->minutes > 0) {
         printf(" --minutes %u", request->minutes);

@@ -22,6 +22,7 @@ struct sim_request {
     bool is_quiet;    /* options are of a quiet cluster, not drawn: for what is left of a failure */
     uint32_t minutes; /* virtual, of the first phase; 0: drawn */
     enum sim_mutant mutant;
+    const struct sim_edge *edge;       /* wire mode; NULL: message mode */
     struct sim_set sets[SIM_SETS_MAX]; /* options that are not as the seed has them, in order */
     size_t set_count;
 };

@@ -66,6 +66,7 @@ struct step {
         store_batch_cb batch;
         store_read_cb read;
         store_bump_cb bump;
+        store_queue_list_cb list;
     } cb;
 };
 
@@ -160,6 +161,20 @@ static void on_bump(struct store_bump *bump)
     TRACE(&node->sim->trace, "bump", node->number, bump->shard, bump->epoch, bump->result);
     sim_enter_core(node->sim);
     bump->cb(bump);
+    sim_leave_core(node->sim);
+    sim_node_touch(node);
+}
+
+/* Of wire mode: in message mode the callback is the simulator's own. */
+static void on_list(struct store_queue_list *list)
+{
+    struct step *step = list->owner;
+    struct sim_node *node = enter(step);
+
+    list->owner = step->owner;
+    list->cb = step->cb.list;
+    sim_enter_core(node->sim);
+    list->cb(list);
     sim_leave_core(node->sim);
     sim_node_touch(node);
 }
@@ -645,7 +660,11 @@ static int submit_queue_list(struct door *door, struct store_queue_list *list)
     int err = door->inner->queue_list(door->inner, list);
 
     if (err == 0) {
-        (void)step_new(door, STORE_MEM_QUEUE_LIST, list, 0);
+        struct step *step = step_new(door, STORE_MEM_QUEUE_LIST, list, 0);
+
+        if (door->node->sim->options.edge != NULL) {
+            DIVERT(step, list, list, on_list);
+        }
     }
     return err;
 }
