@@ -218,6 +218,9 @@ static void lose(struct pg_conn *conn, const char *reason)
     len = strcspn(conn->reason, "\n");
     conn->reason[len] = '\0';
     drop_link(conn);
+    // A host that is silent must not hide those behind it. A connection that was good and broke
+    // begins with the first: the order of hosts is its people's.
+    conn->first_host += conn->state == PG_CONN_CONNECTING || conn->state == PG_CONN_GREETING;
     conn->state = PG_CONN_WAITING;
     loop_timer_start_in(&conn->timer, backoff_ms(conn));
     conn->failure_count++;
@@ -550,6 +553,7 @@ static void greet_result(struct pg_conn *conn, PGresult *result)
     conn->hello.timeline = (uint32_t)strtoul(PQgetvalue(result, 0, 3), NULL, 16);
     conn->hello.clock_us = strtoll(PQgetvalue(result, 0, 5), NULL, 10);
     conn->failure_count = 0;
+    conn->first_host = 0;
     conn->options.on_hello(conn->options.ctx, conn, &conn->hello);
 }
 
@@ -599,6 +603,7 @@ static void connect_to(struct pg_conn *conn, const char *hostaddr)
         }
         pg_conninfo_add(&info, "application_name", conn->options.name);
         pg_conninfo_add(&info, "client_encoding", "UTF8");
+        pg_conninfo_turn(&info, conn->first_host);
         conn->link = PQconnectStartParams(info.keywords, info.values, 0);
         pg_conninfo_free(&info);
     }

@@ -114,6 +114,7 @@ struct pg_conn {
     uint8_t *prepared; /* bit per statement and shard */
     struct pg_hello hello;
     uint32_t failure_count; /* connects in a row that failed */
+    uint32_t first_host;    /* where the next connect begins: 0 unless connecting has failed */
     bool is_broken;         /* an error while sending: lost at the next turn of the pump */
     bool sync_cancelled;    /* a commit was not confirmed by the standby (RELIABILITY P-4) */
     PGresult *kept;         /* the result being dispatched, until somebody keeps it */

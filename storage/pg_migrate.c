@@ -5,6 +5,7 @@
  */
 #include "storage/pg_migrate.h"
 
+#include "storage/pg_conninfo.h"
 #include "storage/pg_schema.h"
 
 #include "lib/base/buf.h"
@@ -25,6 +26,9 @@
 
 /* Any constant: brokers that migrate the same database take turns on it. */
 #define LOCK_KEY "8027411502369182821"
+
+/* For each of several hosts but the last one that is tried. */
+#define HOST_MS 5000
 
 struct migration {
     const struct pg_migrate_options *options;
@@ -76,11 +80,14 @@ static void set_deadline(struct migration *m, span_ms limit_ms, span_ms otherwis
     m->deadline = clock_boot_us() + (limit_ms == 0 ? otherwise_ms : limit_ms) * US_PER_MS;
 }
 
-static int connect_once(struct migration *m)
+/* Connect, the `host`-th of its hosts first. */
+static int connect_from(struct migration *m, struct pg_conninfo *info, size_t host)
 {
     PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 
-    m->link = PQconnectStart(m->options->conninfo);
+    pg_conninfo_turn(info, host);
+    PQfinish(m->link);
+    m->link = PQconnectStartParams(info->keywords, info->values, 0);
     if (m->link == NULL) {
         return fail(m, ERR_NO_MEMORY, "out of memory");
     }
@@ -101,6 +108,29 @@ static int connect_once(struct migration *m)
                     PQserverVersion(m->link));
     }
     return 0;
+}
+
+/* Connect; a host that is silent does not hide those behind it. */
+static int connect_once(struct migration *m)
+{
+    boot_us end = m->deadline;
+    size_t hosts = 1;
+    int code = ERR_UNAVAILABLE;
+
+    for (size_t host = 0; host < hosts && code == ERR_UNAVAILABLE; host++) {
+        struct pg_conninfo info;
+
+        if (!pg_conninfo_parse(&info, m->options->conninfo)) {
+            m->link = PQconnectStart(m->options->conninfo); // It says what is wrong.
+            return fail(m, ERR_INVALID, "cannot connect: %s", PQerrorMessage(m->link));
+        }
+        hosts = pg_conninfo_host_count(&info);
+        m->deadline = host + 1 < hosts ? time_min(end, clock_boot_us() + HOST_MS * US_PER_MS) : end;
+        code = connect_from(m, &info, host);
+        pg_conninfo_free(&info);
+    }
+    m->deadline = end;
+    return code;
 }
 
 /* Next result, waiting for it; NULL at the end or when the limit has passed. */

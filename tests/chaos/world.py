@@ -108,7 +108,7 @@ class World:
                 self.pg[number].it["environment"] = self.clocks[f"pg{number}"].environment
             self.pg[number].create(databases)
         self.links.add("replica", self.pg[0].port)
-        self.standby = servers.Postgres(self.folder / "pg0.1")
+        self.standby = servers.Postgres(self.folder / "standby")
         self.standby.follow(self.links.ports["replica"])
         self.behind = {"pg0": self.pg[0].port, "pg0.1": self.standby.port}
         self.ports = {name: (f"127.0.0.1:{harness.free_port()}", f"127.0.0.1:{harness.free_port()}")
@@ -262,7 +262,7 @@ class World:
             self.left.append({"database": database,
                               "lines": witness.read_lost(old, self.pg[0], database, at_us)})
         old.kill()
-        fresh = servers.Postgres(self.folder / f"pg0.{number}")
+        fresh = servers.Postgres(self.folder / f"standby{number}")
         fresh.follow(self.links.ports["replica"])
         place = next(place for place, port in self.behind.items() if port == was)
         self.behind[place] = fresh.port

@@ -191,6 +191,41 @@ static void names_of_hosts_are_looked_up_beside_the_loop(void)
     world_close(&world);
 }
 
+/* A socket on loopback that takes connections and answers nothing, as a machine that is stuck. */
+static int listen_silently(unsigned *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    MUST(bind(fd, (struct sockaddr *)&address, len) == 0 && listen(fd, 16) == 0 &&
+         getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void silent_host_does_not_hide_the_next_one(void)
+{
+    struct world world;
+    struct store *store;
+    char extra[64];
+    unsigned port;
+    int fd = listen_silently(&port);
+
+    world_open(&world, "silent");
+    (void)snprintf(extra, sizeof(extra), "host=127.0.0.1,127.0.0.1 port=%u,%s", port,
+                   PQport(world.admin));
+    world.extra = extra;
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    world_end(&world, store);
+    (void)close(fd); // Now it refuses.
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 2));
+    world_end(&world, store);
+    world_close(&world);
+}
+
 /* Two that lock one row for share make a multixact. */
 static void share_a_row(struct world *world, PGconn *other)
 {
@@ -440,6 +475,7 @@ int main(int argc, char **argv)
         MUST_CASE(commits_that_a_crash_could_lose_are_refused),
         MUST_CASE(database_of_another_cluster_is_not_written_to),
         MUST_CASE(names_of_hosts_are_looked_up_beside_the_loop),
+        MUST_CASE(silent_host_does_not_hide_the_next_one),
         MUST_CASE(multixacts_of_a_database_are_counted),
         MUST_CASE(idle_database_is_asked_for_its_clock),
         MUST_CASE_WITHIN(server_that_was_killed_and_restarted_is_used_again, 120),
