@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+uint32_t rig_entry_count_max = 10000;
+
 static int rig_submit(struct coord *coord, struct coord_request *request)
 {
     struct rig *rig = CONTAINER_OF(coord, struct rig, coord);
@@ -34,8 +36,14 @@ static int rig_start(struct outbound *outbound, struct attempt *attempt)
 
 static void rig_report(struct outbound *outbound, const struct report *report)
 {
-    cr_assert_eq(report->outcome, OUTCOME_DONE);
-    CONTAINER_OF(outbound, struct rig, outbound)->reports++;
+    struct rig *rig = CONTAINER_OF(outbound, struct rig, outbound);
+
+    if (rig->on_report != NULL) {
+        rig->on_report(rig, report);
+    } else {
+        cr_assert_eq(report->outcome, OUTCOME_DONE);
+    }
+    rig->reports++;
 }
 
 /* Note a request, so that its callback is seen when it enters the core. */
@@ -60,6 +68,7 @@ static void on_batch(struct store_batch *batch)
 
     memset(batch->owner, 0, sizeof(passage));
     batch->owner = passage.owner;
+    passage.rig->writes--;
     passage.rig->in_core = true;
     passage.cb.batch(batch);
     passage.rig->in_core = false;
@@ -94,12 +103,17 @@ static int door_write(struct store *store, struct store_batch *batch)
     int err;
 
     passage->cb.batch = batch->cb;
+    if (rig->on_write != NULL) {
+        rig->on_write(rig, batch);
+    }
+    rig->writes++;
     batch->cb = on_batch;
     batch->owner = passage;
     rig->in_core = false;
     err = rig->store->write(rig->store, batch);
     rig->in_core = true;
     if (err != 0) {
+        rig->writes--;
         memset(passage, 0, sizeof(*passage));
     }
     return err;
@@ -218,7 +232,7 @@ int rig_build(struct rig *rig)
     struct broker_options options = {.database_count = 1,
                                      .writer = 7,
                                      .session_timeout_ms = 4000,
-                                     .entry_count_max = 10000,
+                                     .entry_count_max = rig_entry_count_max,
                                      .window_ms = 60000};
     struct store_mem_options mem_options = {.shard_count = SHARDS, .database_count = 1};
     struct store_mem_client_options client = {0};

@@ -41,6 +41,9 @@ struct rig {
     bool in_core;                       /* the core is running, not what stands around it */
     const struct store_read *rows_read; /* the last read of single rows */
     const void *held;                   /* a request that the store leaves alone; NULL: none */
+    void (*on_write)(struct rig *rig, const struct store_batch *batch); /* NULL: nobody looks */
+    void (*on_report)(struct rig *rig, const struct report *report);    /* NULL: of what was done */
+    uint32_t writes;                                                    /* in flight */
     struct outbound outbound;
     struct store_mem *mem;
     struct store *store;
@@ -58,6 +61,9 @@ struct rig {
     int64_t generation;
     struct member self;
 };
+
+/* Tasks that the broker of the next rig may have in memory. */
+extern uint32_t rig_entry_count_max;
 
 /* Owns all shards, and knows queue 1, when it returns. */
 void rig_open(struct rig *rig);
