@@ -81,6 +81,7 @@ class Fault:
             self.begin([self.broker], shards=shards)
             broker.popen.kill()
             self.hold()
+        self.recover(max(1, SESSION_S + 1 - self.line["lasts_s"]))
 
     def pause(self):
         broker = self.world.running(self.broker)
@@ -177,6 +178,7 @@ class Fault:
                 broker.popen.kill()
             broker.popen.wait()
             self.hold()
+        self.recover(max(1, SESSION_S + 1 - self.line["lasts_s"]))
 
     def clock_of(self, name):
         if name not in self.world.clocks:

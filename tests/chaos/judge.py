@@ -181,6 +181,14 @@ class Judge:
         end of an attempt that starts at its due time, and the answer has a way to go."""
         return not attempt.end_us or attempt.end_us > (attempt.deadline_ms - SLOW_MS) * 1000
 
+    def moved_slowly(self, attempt):
+        """True if the shard of an attempt changed hands while its claim was live, on a machine that
+        stood still: its outcome is told to the new owner, who may have come too late for it."""
+        owner = self.it.owner_of(attempt)
+        span = (owner[1] if owner else attempt.at_us, attempt.deadline_ms * 1000)
+        names = self.it.owners_in(self.it.shard_of(attempt.task), *span)
+        return len(names) > 1 and self.stalled(*span) > STALLED_MAX
+
     def overlap(self):
         """K-6: no attempt before the deadline of one whose outcome is not known."""
         verdict = Verdict("overlap", "no repeat before the deadline")
@@ -201,6 +209,8 @@ class Judge:
                 self.lost_work["outcomes"] += 1
             elif fault is not None:
                 self.excused[fault.what] += 1
+            elif self.moved_slowly(first):
+                self.excused["(moved while the machine stalled)"] += 1
             elif self.was_slow(first):
                 self.excused["(answered after its time)"] += 1
             else:

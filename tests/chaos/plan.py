@@ -18,7 +18,7 @@ def span(low, high):
 
 # kind → how long it lasts, how long the lane rests behind it.
 BROKERS = {
-    "kill": (span(0.2, 7), 6),
+    "kill": (span(0.2, 7), 8),
     "pause": (lambda draw, total_s: round(1 + 29 * draw.random() ** 3, 1), 6),
     "term": (span(0.2, 2), 6),
     "join": (span(5, 9), 4),
@@ -26,7 +26,7 @@ BROKERS = {
     "leader": (span(2, 6), 4),
     "zookeeper": (lambda draw, total_s: 60.0 if total_s >= 170 else 15.0, 11),
     "keepercut": (span(6, 12), 7),
-    "stuck": (span(0.2, 2), 6),
+    "stuck": (span(0.2, 2), 14),
     "clock": (span(3, 6), 1),
     "peer": (span(2, 6), 2),
 }

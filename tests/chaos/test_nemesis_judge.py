@@ -176,6 +176,16 @@ def a_repeat_of_what_was_answered_too_late_is_no_fault():
     assert book.broken() == {"repeats"}, book.broken()
 
 
+def a_repeat_behind_a_move_is_excused_by_stalls_only():
+    for stalls, broken in (([], True), ([[DUE_MS * 1000, DUE_MS * 1000 + S]], False)):
+        book = Book()
+        book.repeat()
+        book.quiet["stalls"] = stalls
+        assert book.broken() == {"repeats"}, book.broken()  # It has not moved.
+        book.nemesis.append({"t": (DUE_MS + 50) * 1000, "kind": "owner", "shard": 2, "name": "b"})
+        assert book.broken() == ({"repeats"} if broken else set()), book.broken()
+
+
 def zookeepers_stop_excuses_nothing_until_it_is_back():
     for hurt_ms, broken in ((3100, True), (2900, False)):
         book = Book()
