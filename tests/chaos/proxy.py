@@ -28,7 +28,7 @@ import time
 
 PIECE_BYTES = 65536
 SLOW_S = 0.03      # for each piece, each way
-PORTS = (20000, 32000)  # Below the ephemeral range, so that no outgoing call takes one.
+PORTS = (11000, 20000)  # Below those that servers and brokers are given, and the ephemeral ones.
 STARTUP = 196608   # Protocol 3.0; what else comes without a type asks for encryption or cancels.
 MODES = ("pass", "slow", "hold", "refuse", "up", "down")
 ARMS = ("cut", "late", "half")
@@ -94,7 +94,7 @@ class Link:
         self.transports = set()
 
     async def listen(self):
-        for port in range(PORTS[0] + int(time.time_ns() % 7919), PORTS[1]):
+        for port in range(PORTS[0] + int(time.time_ns() % 7919), PORTS[1]):  # Others do the same.
             try:
                 self.server = await asyncio.start_server(self.serve, "127.0.0.1", port)
                 return port
