@@ -75,6 +75,28 @@ MUST_USE int coord_zk_read_cluster(const struct coord_zk_place *place,
                                    const struct coord_zk_databases *databases, span_ms limit_ms,
                                    struct coord_zk_found *out);
 
+/* What the databases say of a cluster whose znodes have been lost. */
+struct coord_zk_adoption {
+    const char *id;             /* 1 … 63 bytes of [a-z0-9-] */
+    uint32_t shard_count;       /* 1 … SHARD_COUNT_MAX */
+    int64_t generation_max;     /* no generation of any shard was higher */
+    const uint8_t *database_of; /* of every shard; borrowed */
+};
+
+/*
+ * Bring a cluster's znodes in line with what its databases say: create what is absent, give it the
+ * databases' id, and raise `base` so that every generation from now on is above all of before.
+ *
+ * shape:  may be repeated: it changes nothing more. *base_before is the base that was there, −1 if
+ *         there was no cluster. Blocks, as coord_zk_init_cluster() does.
+ * errors: as coord_zk_init_cluster(); ERR_CONFLICT also while brokers are registered, and when a
+ *         shard's znode names another database than the one that it lies in.
+ */
+MUST_USE int coord_zk_adopt_cluster(const struct coord_zk_place *place,
+                                    const struct coord_zk_databases *databases,
+                                    const struct coord_zk_adoption *adoption, span_ms limit_ms,
+                                    struct coord_zk_found *out, int64_t *base_before);
+
 struct coord_zk_options {
     struct loop *loop; /* borrowed until the close callback */
     struct coord_zk_place place;

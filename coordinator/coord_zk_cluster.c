@@ -5,7 +5,8 @@
  * whole if one of them has an unknown outcome: "create if absent" may be repeated.
  *
  *   ROOT    create the root and the cluster's znode, read it
- *   FRAME   create its children, list the shards
+ *   FRAME   create its children, list the shards; when adopting, the brokers
+ *   ADOPT   when adopting: write the cluster's znode, unless it is as it should be
  *   SHARDS  create those that are absent
  *   READ    read every shard's database
  */
@@ -31,6 +32,7 @@
 enum phase {
     PHASE_ROOT = 1,
     PHASE_FRAME,
+    PHASE_ADOPT,
     PHASE_SHARDS,
     PHASE_READ,
     PHASE_DONE
@@ -41,6 +43,11 @@ struct founder {
     const struct coord_zk_databases *databases;
     uint32_t shard_count; /* for a new cluster; 0: create nothing */
     const char *fresh_id;
+    const struct coord_zk_adoption *adoption; /* NULL: nothing is adopted */
+    size_t broker_count;                      /* registered; known when adopting */
+    int32_t cluster_version;                  /* of the cluster's znode, as read last */
+    bool is_created;                          /* by us, in this run */
+    int64_t base_before;                      /* as read first; −1: not read yet, or created */
     struct coord_zk_found *found;
     struct loop *loop;
     struct zk_link *link;
@@ -128,6 +135,9 @@ static bool step_phase(struct founder *founder)
         return founder->is_connected;
     }
     founder->phase = (enum phase)((int)founder->phase + 1);
+    if (founder->phase == PHASE_ADOPT && founder->adoption == NULL) {
+        founder->phase = PHASE_SHARDS;
+    }
     if (founder->phase == PHASE_SHARDS && founder->shard_count == 0) {
         founder->phase = PHASE_READ;
     }
@@ -176,6 +186,9 @@ static void read_cluster(struct founder *founder, struct slice data)
         memcpy(cluster->id, body.id, sizeof(cluster->id));
         cluster->shard_count = body.shard_count;
         cluster->base = body.base;
+        if (founder->base_before < 0 && !founder->is_created) {
+            founder->base_before = body.base;
+        }
     }
 }
 
@@ -186,6 +199,7 @@ static void on_cluster(void *ctx, uint64_t tag, const struct zk_reply *reply)
     (void)tag;
     if (take_reply(founder, reply)) {
         if (reply->code == 0) {
+            founder->cluster_version = reply->stat.version;
             read_cluster(founder, reply->data);
         } else {
             fail(founder, reply->code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
@@ -221,6 +235,59 @@ static void on_shards(void *ctx, uint64_t tag, const struct zk_reply *reply)
     check_phase(founder);
 }
 
+static void on_brokers(void *ctx, uint64_t tag, const struct zk_reply *reply)
+{
+    struct founder *founder = ctx;
+
+    (void)tag;
+    if (take_reply(founder, reply)) {
+        founder->broker_count = reply->child_count;
+        if (reply->code != 0) {
+            fail(founder, ERR_CONFLICT, "cannot list the brokers of cluster '%s': %s",
+                 founder->cluster_path.text, err_text(reply->code));
+        }
+    }
+    check_phase(founder);
+}
+
+static void on_adopted(void *ctx, uint64_t tag, const struct zk_reply *reply)
+{
+    struct founder *founder = ctx;
+
+    (void)tag;
+    if (take_reply(founder, reply) && reply->code != 0 && reply->code != ERR_CONFLICT) {
+        fail(founder, ERR_CONFLICT, "cannot write cluster '%s': %s", founder->cluster_path.text,
+             err_text(reply->code));
+    }
+    // Written or not, by us or by somebody else: what is there now is read again.
+    founder->phase = PHASE_ROOT;
+    founder->is_interrupted = true;
+    check_phase(founder);
+}
+
+static void on_cluster_created(void *ctx, uint64_t tag, const struct zk_reply *reply)
+{
+    struct founder *founder = ctx;
+
+    founder->is_created |= reply->code == 0;
+    on_created(ctx, tag, reply);
+}
+
+/* What is adopted must lie where its znode says. */
+static void check_place(struct founder *founder, uint32_t shard)
+{
+    const char *const *names = founder->databases->names;
+    uint8_t named = founder->found->cluster.database_of[shard];
+
+    if (founder->adoption != NULL && founder->adoption->database_of[shard] != named) {
+        fail(founder, ERR_CONFLICT,
+             "shard %u lies in database '%s', but its znode in '%s' says '%s': delete that znode, "
+             "then adopt again",
+             shard, names[founder->adoption->database_of[shard]], founder->cluster_path.text,
+             names[named]);
+    }
+}
+
 static void read_shard(struct founder *founder, uint32_t shard, const struct zk_reply *reply)
 {
     char name[NAME_BYTES_MAX + 1];
@@ -234,6 +301,7 @@ static void read_shard(struct founder *founder, uint32_t shard, const struct zk_
     for (uint32_t i = 0; i < founder->databases->count; i++) {
         if (strcmp(founder->databases->names[i], name) == 0) {
             founder->found->cluster.database_of[shard] = (uint8_t)i;
+            check_place(founder, shard);
             return;
         }
     }
@@ -297,18 +365,34 @@ static void create_root(struct founder *founder)
     }
 }
 
+/* Above every generation that there was. */
+static int64_t wanted_base(const struct founder *founder)
+{
+    return founder->adoption == NULL ? 0 : founder->adoption->generation_max + 1;
+}
+
+/* The cluster's znode as we would make it. */
+static void write_wanted(const struct founder *founder, struct buf *body)
+{
+    struct zk_cluster_body cluster = {
+        .format = ZK_FORMAT, .shard_count = founder->shard_count, .base = wanted_base(founder)};
+
+    (void)snprintf(cluster.id, sizeof(cluster.id), "%s", founder->fresh_id);
+    zk_body_write_cluster(body, &cluster);
+}
+
 static void run_root(struct founder *founder)
 {
     if (founder->shard_count > 0) {
-        struct zk_cluster_body cluster = {
-            .format = ZK_FORMAT, .shard_count = founder->shard_count, .base = 0};
         struct buf body;
 
-        (void)snprintf(cluster.id, sizeof(cluster.id), "%s", founder->fresh_id);
         buf_init(&body, BODY_BYTES_MAX);
-        zk_body_write_cluster(&body, &cluster);
+        write_wanted(founder, &body);
         create_root(founder);
-        send_create(founder, founder->cluster_path.text, &body);
+        send(founder, &(struct zk_call){.kind = ZK_CREATE,
+                                        .path = founder->cluster_path.text,
+                                        .data = buf_slice(&body),
+                                        .cb = on_cluster_created});
         buf_fini(&body);
     }
     send(founder,
@@ -334,6 +418,36 @@ static void run_frame(struct founder *founder)
     }
     zk_path_shards(&path, &founder->cluster_path);
     send(founder, &(struct zk_call){.kind = ZK_LIST, .path = path.text, .cb = on_shards});
+    if (founder->adoption != NULL) {
+        zk_path_brokers(&path, &founder->cluster_path);
+        send(founder, &(struct zk_call){.kind = ZK_LIST, .path = path.text, .cb = on_brokers});
+    }
+}
+
+/* Never beside brokers: they have read the base when they started. */
+static void run_adopt(struct founder *founder)
+{
+    const struct cluster *cluster = &founder->found->cluster;
+    struct buf body;
+
+    if (strcmp(cluster->id, founder->fresh_id) == 0 &&
+        cluster->shard_count == founder->shard_count && cluster->base >= wanted_base(founder)) {
+        return;
+    }
+    if (founder->broker_count > 0) {
+        fail(founder, ERR_CONFLICT,
+             "%zu brokers are registered in cluster '%s': stop them, then adopt",
+             founder->broker_count, founder->cluster_path.text);
+        return;
+    }
+    buf_init(&body, BODY_BYTES_MAX);
+    write_wanted(founder, &body);
+    send(founder, &(struct zk_call){.kind = ZK_SET,
+                                    .path = founder->cluster_path.text,
+                                    .data = buf_slice(&body),
+                                    .version = founder->cluster_version,
+                                    .cb = on_adopted});
+    buf_fini(&body);
 }
 
 static void run_shards(struct founder *founder)
@@ -349,7 +463,10 @@ static void run_shards(struct founder *founder)
         }
         zk_path_shard(&path, &founder->cluster_path, shard);
         buf_init(&body, BODY_BYTES_MAX);
-        zk_body_write_shard(&body, databases->names[shard % databases->count]);
+        zk_body_write_shard(
+            &body,
+            databases->names[founder->adoption != NULL ? founder->adoption->database_of[shard]
+                                                       : shard % databases->count]);
         send_create(founder, path.text, &body);
         buf_fini(&body);
     }
@@ -375,6 +492,9 @@ static void start_phase(struct founder *founder)
         break;
     case PHASE_FRAME:
         run_frame(founder);
+        break;
+    case PHASE_ADOPT:
+        run_adopt(founder);
         break;
     case PHASE_SHARDS:
         run_shards(founder);
@@ -518,7 +638,7 @@ static int run(struct founder *founder, span_ms limit_ms)
     return founder->result;
 }
 
-static int found_or_read(const struct founder *wanted, span_ms limit_ms)
+static int found_or_read(const struct founder *wanted, span_ms limit_ms, int64_t *base_before)
 {
     struct founder *founder;
     const char *wrong = check(wanted->place, wanted->databases);
@@ -534,7 +654,11 @@ static int found_or_read(const struct founder *wanted, span_ms limit_ms)
         return ERR_NO_MEMORY;
     }
     *founder = *wanted;
+    founder->base_before = -1;
     err = run(founder, limit_ms);
+    if (base_before != NULL) {
+        *base_before = founder->base_before;
+    }
     mem_free(founder);
     return err;
 }
@@ -555,7 +679,25 @@ int coord_zk_init_cluster(const struct coord_zk_place *place,
             .fresh_id = fresh_id,
             .found = out,
         },
-        limit_ms);
+        limit_ms, NULL);
+}
+
+int coord_zk_adopt_cluster(const struct coord_zk_place *place,
+                           const struct coord_zk_databases *databases,
+                           const struct coord_zk_adoption *adoption, span_ms limit_ms,
+                           struct coord_zk_found *out, int64_t *base_before)
+{
+    REQUIRE(adoption->shard_count >= 1 && adoption->shard_count <= SHARD_COUNT_MAX);
+    return found_or_read(
+        &(struct founder){
+            .place = place,
+            .databases = databases,
+            .shard_count = adoption->shard_count,
+            .fresh_id = adoption->id,
+            .adoption = adoption,
+            .found = out,
+        },
+        limit_ms, base_before);
 }
 
 int coord_zk_read_cluster(const struct coord_zk_place *place,
@@ -563,5 +705,5 @@ int coord_zk_read_cluster(const struct coord_zk_place *place,
                           struct coord_zk_found *out)
 {
     return found_or_read(&(struct founder){.place = place, .databases = databases, .found = out},
-                         limit_ms);
+                         limit_ms, NULL);
 }

@@ -11,6 +11,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
+#include "lib/base/mem.h"
 #include "lib/io/clock.h"
 
 #include <inttypes.h>
@@ -300,8 +301,9 @@ static int check_cluster(const struct migration *m)
                    m->options->shard_count);
     if (code == 0 && strcmp(found, wanted) != 0) {
         return fail(m, ERR_CONFLICT,
-                    "the database belongs to cluster %s, not to %s: name "
-                    "another database, or set cluster.name to the cluster it belongs to",
+                    "the database belongs to cluster %s, not to %s: name another database, or set "
+                    "cluster.name to the cluster it belongs to; if ZooKeeper's data was lost: "
+                    "\"foliot cluster adopt\"",
                     found, wanted);
     }
     return code;
@@ -353,5 +355,71 @@ int pg_migrate(const struct pg_migrate_options *options, char *errmsg, size_t er
     set_deadline(&m, options->limit_ms, PG_MIGRATE_MS_DEFAULT);
     code = migrate(&m);
     PQfinish(m.link);
+    return code;
+}
+
+/* ---- reading ---- */
+
+/* Longest list of shards: each has up to four digits and a comma. */
+#define HELD_TEXT_BYTES (5 * SHARD_COUNT_MAX + 1)
+
+static void read_held(const char *text, struct pg_cluster *out)
+{
+    out->held_count = 0;
+    while (*text != '\0' && out->held_count < SHARD_COUNT_MAX) {
+        char *end;
+
+        out->held[out->held_count++] = (uint32_t)strtoul(text, &end, 10);
+        text = *end == ',' ? end + 1 : end;
+    }
+}
+
+static int read_cluster(struct migration *m, struct pg_cluster *out, char *held)
+{
+    char value[64];
+    int code = connect_once(m);
+
+    if (code == 0) {
+        code = run(m, "SELECT to_regclass('foliot_data.cluster') IS NULL", 0, NULL, value,
+                   sizeof(value));
+    }
+    if (code == 0 && value[0] == 't') {
+        return fail(m, ERR_NOT_FOUND, "there is no schema of a Foliot cluster in it");
+    }
+    if (code == 0) {
+        code = run(m, "SELECT id FROM foliot_data.cluster", 0, NULL, out->id, sizeof(out->id));
+    }
+    if (code == 0) {
+        code = run(m, "SELECT shard_count FROM foliot_data.cluster", 0, NULL, value, sizeof(value));
+        out->shard_count = (uint32_t)strtoul(value, NULL, 10);
+    }
+    if (code == 0) {
+        code = run(m, "SELECT coalesce(max(epoch), 0) FROM foliot_data.shard", 0, NULL, value,
+                   sizeof(value));
+        out->epoch_max = strtoll(value, NULL, 10);
+    }
+    if (code == 0) {
+        code = run(m, "SELECT string_agg(id::text, ',' ORDER BY id) FROM foliot_data.shard", 0,
+                   NULL, held, HELD_TEXT_BYTES);
+        read_held(held, out);
+    }
+    return code;
+}
+
+int pg_read_cluster(const struct pg_migrate_options *options, struct pg_cluster *out, char *errmsg,
+                    size_t errmsg_size)
+{
+    struct migration m = {.options = options, .errmsg = errmsg, .errmsg_size = errmsg_size};
+    char *held = mem_new(1, HELD_TEXT_BYTES);
+    int code;
+
+    errmsg[0] = '\0';
+    if (held == NULL) {
+        return fail(&m, ERR_NO_MEMORY, "out of memory");
+    }
+    set_deadline(&m, options->limit_ms, PG_MIGRATE_MS_DEFAULT);
+    code = read_cluster(&m, out, held);
+    PQfinish(m.link);
+    mem_free(held);
     return code;
 }

@@ -10,6 +10,7 @@
 
 #include "lib/base/attr.h"
 #include "lib/base/instant.h"
+#include "lib/base/limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +43,22 @@ struct pg_migrate_options {
  *         errmsg then says what and what to do.
  */
 MUST_USE int pg_migrate(const struct pg_migrate_options *options, char *errmsg, size_t errmsg_size);
+
+/* What a database says of the cluster that it belongs to. */
+struct pg_cluster {
+    char id[64];
+    uint32_t shard_count;           /* of the cluster */
+    int64_t epoch_max;              /* of all shards in this database; 0: none was ever owned */
+    uint32_t held_count;            /* shards that lie in this database */
+    uint32_t held[SHARD_COUNT_MAX]; /* their numbers, rising */
+};
+
+/*
+ * Read it. Blocks, as pg_migrate() does, of whose options conninfo, limit_ms and is_stopped count.
+ *
+ * errors: as pg_migrate(); ERR_NOT_FOUND: it has no schema of ours.
+ */
+MUST_USE int pg_read_cluster(const struct pg_migrate_options *options, struct pg_cluster *out,
+                             char *errmsg, size_t errmsg_size);
 
 #endif

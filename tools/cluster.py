@@ -258,6 +258,11 @@ class Cluster:
             command += ["--server", address]
         return subprocess.run(command, check=check, capture_output=True, text=True, timeout=60)
 
+    def cli_alone(self, *words):
+        """Run a command that asks no broker; its finished process."""
+        return subprocess.run([str(self.bin / "foliot"), *words], check=False, capture_output=True,
+                              text=True, timeout=60)
+
     def start_receiver(self, *options):
         """A receiver that writes a line for each attempt; its address in self.target."""
         receiver = self.run("receiver", [str(self.bin / "foliot"), "receive", "--port", "0", "-o",

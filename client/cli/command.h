@@ -53,6 +53,8 @@ extern const struct command DEAD_COMMANDS[];
 extern const size_t DEAD_COMMAND_COUNT;
 extern const struct command CLUSTER_COMMANDS[];
 extern const size_t CLUSTER_COMMAND_COUNT;
+extern const struct command CLUSTER_LIFE_COMMANDS[];
+extern const size_t CLUSTER_LIFE_COMMAND_COUNT;
 extern const struct command MEMBERS_COMMANDS[];
 extern const size_t MEMBERS_COMMAND_COUNT;
 extern const struct command RECEIVE_COMMANDS[];

@@ -243,7 +243,7 @@ def each_mistake_has_one_line_that_says_what_to_do(broker):
     rows = [
         (("task",), "needs a verb: create, get, cancel, update, run, list, explain or watch"),
         (("task", "creat"), 'did you mean "foliot task create"?'),
-        (("cluster", "bogus"), '"foliot cluster" knows status or shards'),
+        (("cluster", "bogus"), '"foliot cluster" knows status, shards, plan, drain, check,'),
         (("task", "create", "--quue", "m"), 'did you mean "--queue"?'),
         (("task", "create", "-q", "m", "--at", "tomorow"), "must be +15m, now, tomorrow 09:00, or"),
         (("task", "create", "-q", "m", "-f", "/nonexistent"), "No such file or directory"),
