@@ -10,6 +10,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_store_reply.h"
 
 /* A broker's own deadline for a request. source: RELIABILITY P-1 */
 #define DEADLINE_US (3 * US_PER_S)
@@ -89,94 +90,41 @@ static void set_clocks(struct sim_store *store)
 
 /* --- replies --- */
 
-/* The core is about to be told something. */
-static struct sim_node *enter(struct step *step)
-{
-    struct sim_node *node = step->door->node;
-    struct now now;
-
-    sim_node_now(node, &now);
-    broker_set_now(node->broker, &now);
-    return node;
-}
-
 static void on_batch(struct store_batch *batch)
 {
     struct step *step = batch->owner;
-    struct sim_node *node = enter(step);
-    enum sim_mutant mutant = node->sim->options.mutant;
 
     batch->owner = step->owner;
     batch->cb = step->cb.batch;
-    if (mutant == SIM_MUTANT_UNKNOWN && batch->result == ERR_OUTCOME_UNKNOWN) {
-        batch->result = ERR_UNAVAILABLE;
-    }
-    if (mutant == SIM_MUTANT_LOST_WRITE && batch->result == ERR_UNAVAILABLE) {
-        batch->result = 0;
-        for (size_t i = 0; i < batch->op_count; i++) {
-            batch->ops[i].result = 0;
-        }
-    }
-    TRACE(&node->sim->trace, "write", node->number, batch->database, batch->result,
-          (int64_t)batch->op_count);
-    sim_enter_core(node->sim);
-    batch->cb(batch);
-    sim_leave_core(node->sim);
-    sim_node_touch(node);
+    sim_reply_batch(step->door->node, batch);
 }
 
 static void on_read(struct store_read *read)
 {
     struct step *step = read->owner;
-    struct sim_node *node = enter(step);
-    enum sim_mutant mutant = node->sim->options.mutant;
 
     read->owner = step->owner;
     read->cb = step->cb.read;
-    if (mutant == SIM_MUTANT_CLAIMS && read->kind == STORE_READ_CLAIMS) {
-        read->claim_count = 0;
-    }
-    if (mutant == SIM_MUTANT_SLICE && read->kind == STORE_READ_SLICE &&
-        read->to_bucket < INT64_MAX && read->row_count > 1 && read->row_count < read->limit) {
-        read->row_count--;
-    }
-    if (read->kind == STORE_READ_SLICE && read->row_count > 1 &&
-        prng_chance(&step->sim_store->prng, node->sim->options.short_permille)) {
-        read->row_count = 1 + prng_below(&step->sim_store->prng, read->row_count);
-        read->has_more = true;
-    }
-    sim_enter_core(node->sim);
-    read->cb(read);
-    sim_leave_core(node->sim);
-    sim_node_touch(node);
+    sim_reply_read(step->door->node, &step->sim_store->prng, read);
 }
 
 static void on_bump(struct store_bump *bump)
 {
     struct step *step = bump->owner;
-    struct sim_node *node = enter(step);
 
     bump->owner = step->owner;
     bump->cb = step->cb.bump;
-    TRACE(&node->sim->trace, "bump", node->number, bump->shard, bump->epoch, bump->result);
-    sim_enter_core(node->sim);
-    bump->cb(bump);
-    sim_leave_core(node->sim);
-    sim_node_touch(node);
+    sim_reply_bump(step->door->node, bump);
 }
 
 /* Of wire mode: in message mode the callback is the simulator's own. */
 static void on_list(struct store_queue_list *list)
 {
     struct step *step = list->owner;
-    struct sim_node *node = enter(step);
 
     list->owner = step->owner;
     list->cb = step->cb.list;
-    sim_enter_core(node->sim);
-    list->cb(list);
-    sim_leave_core(node->sim);
-    sim_node_touch(node);
+    sim_reply_list(step->door->node, list);
 }
 
 static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us received,
@@ -358,7 +306,7 @@ static void greet(struct step *step)
 
     step->deed = DEED_NONE;
     if (*known != store->timeline[step->database]) { // Else another connection was faster.
-        struct sim_node *node = enter(step);
+        struct sim_node *node = step->door->node;
         struct now now;
 
         *known = store->timeline[step->database];
