@@ -97,6 +97,7 @@ check-long: check lint analyze test asan tsan
 	tools/sim 2000
 	tools/mutants
 	tools/fuzz 600
+	$(MAKE) chaos
 
 # A new user's walk on a bare Debian 12 in a folder, by the README alone; as root, with debootstrap.
 newcomer:
