@@ -128,10 +128,11 @@ class Judge:
                 verdict.add(f"{task} is done and still pending")
         return verdict
 
-    def is_behind(self, task, at_us):
-        """True if the clock of a task's database, from which delays count, was put back then."""
+    def is_behind(self, task, asked_us, answered_us):
+        """True if the clock of a task's database, from which delays count, was put back between."""
         return any(fault.what == "baseclock" and self.it.shard_of(task) in fault.shards and
-                   fault.begin_us - AFTER_US < at_us < fault.end_us + AFTER_US
+                   fault.begin_us - AFTER_US < answered_us and
+                   asked_us < fault.end_us + AFTER_US
                    for fault in self.it.faults)
 
     def early(self):
@@ -140,7 +141,8 @@ class Judge:
         verdict = Verdict("early", "never before the due time")
         asked = {}
         for task, item, answered_us in self.tasks():
-            if not item.is_delay or not self.is_behind(task, answered_us):
+            asked_us = min(answer[1] for answer in item.answers)
+            if not item.is_delay or not self.is_behind(task, asked_us, answered_us):
                 asked[task] = item.due_ms
         for task, lines in self.it.attempts.items():
             moved = [change for change in self.it.changes.get(task, ())

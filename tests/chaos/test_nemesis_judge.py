@@ -190,7 +190,7 @@ def zookeepers_stop_excuses_nothing_until_it_is_back():
     for hurt_ms, broken in ((3100, True), (2900, False)):
         book = Book()
         book.repeat()
-        book.fault(-500, 5000)
+        book.fault(-2500, 5000)
         book.nemesis.append({"t": (DUE_MS + hurt_ms) * 1000, "kind": "hurt",
                              "fault": book.nemesis[-1]["fault"], "brokers": ["a"]})
         assert book.broken() == ({"repeats"} if broken else set()), (hurt_ms, book.broken())
