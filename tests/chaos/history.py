@@ -4,7 +4,7 @@ import collections
 
 import journal
 
-MOVE_US = 2_000_000   # Shards that are being moved when a fault begins have no owner to tell.
+MOVE_US = 2_000_000   # Shards that are moved when ZooKeeper stops have no owner to tell.
 AHEAD_US = 4_000_000  # No attempt comes longer than this after its claim.
 NOTHING = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
 
@@ -52,7 +52,8 @@ class Fault:
 
     def hurts(self, brokers, database, receiver, begin_us, end_us):
         """True if it was on one of these at a moment of this span."""
-        was_moving = self.begin_us <= end_us and self.begin_us + MOVE_US >= begin_us
+        was_moving = (self.hurt_us > self.begin_us and self.begin_us <= end_us and
+                      self.begin_us + MOVE_US >= begin_us)
         return (self.left is None and
                 (self.hurt_us <= end_us and self.end_us >= begin_us or was_moving) and
                 bool(self.brokers & brokers or database in self.databases or
