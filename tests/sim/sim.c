@@ -316,8 +316,13 @@ void sim_start(struct sim *sim)
     if (sim->options.promote_every_us > 0 || sim->options.has_standby) {
         sim_standby_start(sim->standby);
     }
-    for (uint32_t i = 0; i < sim->options.node_count; i++) {
+    for (uint32_t i = 0; i < sim->options.node_count - sim->options.late_count; i++) {
         sim_node_start(&sim->nodes[i]);
+    }
+    for (uint32_t i = sim->options.node_count - sim->options.late_count;
+         i < sim->options.node_count; i++) {
+        sim_node_start_in(&sim->nodes[i],
+                          prng_between(&sim->nodes[i].prng, 0, sim->options.faults_us));
     }
 }
 

@@ -304,6 +304,12 @@ void sim_node_start(struct sim_node *node)
     sim_node_touch(node);
 }
 
+void sim_node_start_in(struct sim_node *node, int64_t span_us)
+{
+    REQUIRE(!node->is_up && !node->change.is_planned);
+    sim_after(node->sim, &node->change, span_us);
+}
+
 static void drop_waiting(struct sim_node *node)
 {
     struct list *link;

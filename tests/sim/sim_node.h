@@ -46,6 +46,9 @@ void sim_node_init(struct sim_node *node, struct sim *sim, uint32_t number);
 
 void sim_node_start(struct sim_node *node);
 
+/* A process that is not there yet starts by itself later. */
+void sim_node_start_in(struct sim_node *node, int64_t span_us);
+
 /* The process is gone at once; it starts again after `down_us`, or never if that is negative. */
 void sim_node_kill(struct sim_node *node, int64_t down_us);
 

@@ -204,6 +204,7 @@ static const struct option {
         (name), offsetof(struct sim_options, field), sizeof(((struct sim_options *)NULL)->field) \
     }
     OPTION("nodes", node_count),
+    OPTION("late", late_count),
     OPTION("shards", shard_count),
     OPTION("databases", database_count),
     OPTION("queues", queue_count),
@@ -407,6 +408,13 @@ static void draw_links(struct sim_options *options, uint64_t seed)
     options->link_cut_every_us = every(&prng, MINUTE_US);
     options->swizzle_every_us = every(&prng, 2 * MINUTE_US);
     options->rebuild_every_us = prng_chance(&prng, 150) ? every(&prng, 2 * MINUTE_US) : 0;
+    if (prng_chance(&prng, 200)) {
+        options->node_count = (uint32_t)prng_between(&prng, 1, SIM_NODE_COUNT_MAX);
+        options->is_one_gone = options->is_one_gone && options->node_count > 1;
+    }
+    if (prng_chance(&prng, 300)) {
+        options->late_count = (uint32_t)prng_below(&prng, options->node_count);
+    }
 }
 
 /* Faults of the databases that came later: draws of their own, so that those before them stay. */

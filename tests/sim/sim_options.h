@@ -52,6 +52,7 @@ struct sim_options {
     const struct sim_edge *edge; /* NULL: message mode */
     /* the cluster */
     uint32_t node_count;
+    uint32_t late_count; /* of them, the last ones: they come later, each at a moment of its own */
     uint32_t shard_count;
     uint32_t database_count;
     uint32_t queue_count;
