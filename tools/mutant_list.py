@@ -160,6 +160,17 @@ MUTANTS = {
     "wheel-early": ("K-4", [
         core("wheel.c", "uint64_t target = tick_of(now);", "uint64_t target = tick_of(now) + 1;"),
         core("dispatch.c", "REQUIRE(lower_ms(broker, shard->database) >= entry->due_ms);", "")]),
+    # --- placement and the coordinator ---
+    "negative-hash": ("K-7", [
+        core("membership.c", "bool is_ours = broker->owners[i] == self_place;",
+             "bool is_ours = broker->owners[i] == self_place && "
+             "(int64_t)assign_score(i, slice_of(broker->self.name)) >= 0;")]),
+    "body-unversioned": ("K-7", [
+        ("coordinator/coord_zk_self.c",
+         ".version = self->version, // Not over a newer one, if it is held back.",
+         ".version = -1,"),
+        ("coordinator/coord_zk_self.c", "if (self->version != reply->stat.version) {",
+         "if (self->version < 0) {")]),
     # --- the databases ---
     "epoch-unchecked": ("K-5", [
         ("storage/mem_tx.c", "op->epoch > 0 && shard->epoch == op->epoch;", "op->epoch > 0;")]),
