@@ -191,4 +191,14 @@ MUTANTS = {
     "redrive-is-purge": ("K-1", [
         core("call_task.c", "op->kind = is_redrive ? STORE_REDRIVE : STORE_PURGE;",
              "op->kind = STORE_PURGE;")]),
+    # --- policies ---
+    "pause-ignored": ("limit K-4", [
+        core("entry.c", "return queue->is_known && !queue->is_held &&",
+             "return queue->is_known &&")]),
+    "concurrency-ignored": ("limit", [
+        core("entry.c", "queue->flights + queue->fetching < queue->queue.concurrency_max;",
+             "queue->fetching <= queue->queue.concurrency_max && queue->queue.concurrency_max > 0;")]),
+    "never-gives-up": ("K-2", [
+        core("retry.c", "state->failures >= policy->failures_max) {",
+             "state->failures > policy->failures_max + 1000) {")]),
 }

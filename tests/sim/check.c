@@ -358,6 +358,7 @@ static void commit_change(struct check *check, struct check_task *task, const st
     task->attempt = op->attempt;
     if (op->set_counts) {
         check_counts(check, task, op);
+        check_queues_retried(check, task);
         task->due_ms = op->task.due_ms;
         task->due_call = 0;
         task->is_due_nameless = false;
@@ -518,6 +519,7 @@ static void commit_dead(struct check *check, struct check_task *task, const stru
                  op->attempt);
     }
     check_counts(check, task, op);
+    check_queues_given_up(check, task, check_attempt_find(task, op->attempt));
     remember_key(check, task, op);
     end_task(check, task, CHECK_DEAD);
 }

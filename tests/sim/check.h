@@ -58,6 +58,17 @@ void check_reported(struct check *check, const struct sim_node *node, const stru
 /* A core has taken an outcome that was told it: of the live claim, or it should not have. */
 void check_told(struct check *check, const struct sim_node *node, const struct report *report);
 
+/* --- policies ---------------------------------------------------------------------------------*/
+
+/* A process starts; its core is given these queues; an attempt of one leaves it, and is over. */
+void check_queues_boot(struct check *check, const struct sim_node *node);
+void check_queues_heard(struct check *check, const struct sim_node *node,
+                        const struct queue *queues, size_t count);
+void check_queues_started(struct check *check, const struct sim_node *node,
+                          const struct attempt *attempt);
+void check_queues_ended(struct check *check, const struct sim_node *node,
+                        const struct attempt *attempt);
+
 /* --- all along --------------------------------------------------------------------------------*/
 
 /* Look at sums and memory from now on. */

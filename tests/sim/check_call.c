@@ -316,6 +316,7 @@ void check_call_answer(struct check *check, uint64_t number, const struct call *
     case ERR_FULL:
     case ERR_FENCED:
     case ERR_EXISTS:
+    case ERR_CONFLICT:
         check->figures.refusals++;
         check_nothing(check, record, call);
         break;

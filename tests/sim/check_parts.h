@@ -120,6 +120,18 @@ struct check_key {
     struct check_task *holder;
 };
 
+/* Queues whose policy is looked at. */
+#define CHECK_QUEUES_MAX 16U
+
+/* A queue as a broker has last heard of it. */
+struct check_queue_view {
+    uint32_t running; /* attempts of it that have left this broker and are not over */
+    uint32_t limit;
+    uint32_t most;      /* the limit, or what was claimed already when it fell */
+    int64_t held_since; /* true time; 0: it is not paused */
+    wall_ms held_until_ms;
+};
+
 struct check {
     struct sim *sim;
     struct map tasks_by_seq[SHARD_COUNT_MAX];
@@ -145,6 +157,7 @@ struct check {
     size_t lost_epoch_count;
     int64_t late_us[SHARD_COUNT_MAX]; /* since the last reset */
     struct check_figures figures;
+    struct check_queue_view queue_views[SIM_NODE_COUNT_MAX][CHECK_QUEUES_MAX];
     struct sim_event look;
     uint64_t look_count;
     int64_t line_over[SIM_NODE_COUNT_MAX]; /* a node has had a line that is too long since; 0: no */
@@ -202,6 +215,11 @@ struct check_text {
     char text[48];
 };
 struct check_text check_name(const struct check_task *task);
+
+/* A task goes on after a failure, or is given up; its counts are the new ones. */
+void check_queues_retried(struct check *check, const struct check_task *task);
+void check_queues_given_up(struct check *check, const struct check_task *task,
+                           const struct check_attempt *attempt);
 
 /* Lists of call numbers. */
 void check_numbers_add(uint64_t **numbers, size_t *count, uint64_t number);

@@ -144,6 +144,10 @@ static void tally_queue(const struct check *check, const struct store_read *read
             out->dead += is_letter(task);
         }
     }
+    iter = (struct map_iter){0};
+    while ((task = map_next(&check->lost_by_seq[read->shard], &iter)) != NULL) {
+        out->perhaps += task->queue == queue && task->lost_at >= begun;
+    }
 }
 
 static bool is_between(uint64_t count, uint64_t sure, uint64_t perhaps)

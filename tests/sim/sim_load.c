@@ -71,7 +71,7 @@ struct sim_load {
     struct sim_event policy;
     struct store *store; /* where policy is changed, past all faults */
     bool is_stopped;
-    uint32_t policy_version;
+    struct sim_policies *policies;
     bool is_roomy; /* no queue has less room than usual now */
     struct sim_answer **answers;
     size_t answer_count;
@@ -80,8 +80,7 @@ struct sim_load {
 
 bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue)
 {
-    (void)load;
-    return QUEUE_IS_AT_MOST_ONCE(queue);
+    return !sim_policies_bounds(load->policies, queue)->was_repeating;
 }
 
 span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
@@ -92,12 +91,14 @@ span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
 
 span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue)
 {
-    (void)load;
-    return QUEUE_RESULT_MEMORY_MS(queue);
+    return sim_policies_bounds(load->policies, queue)->result_memory_ms;
 }
 
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue)
 {
+    if (sim_policies_bounds(load->policies, queue)->is_pause_changed) {
+        return 0;
+    }
     return load->sim->options.expire_permille > 0 && queue % 5 == 4 ? load->paused_until_ms : 0;
 }
 
@@ -634,6 +635,7 @@ static void on_next(struct sim *sim, struct sim_event *event, bool is_dropped)
 
 void sim_load_start(struct sim_load *load)
 {
+    sim_policies_start(load->policies);
     if (load->sim->options.call_every_us > 0) {
         sim_after(load->sim, &load->next, US_PER_S);
     }
@@ -717,13 +719,14 @@ static void fill_queue(const struct sim_load *load, struct queue *queue, uint32_
 }
 
 /* Make or change a queue at once. */
-static void put_queue(struct sim_load *load, uint32_t number, uint32_t room, uint32_t version)
+static void put_queue(struct sim_load *load, uint32_t number, uint32_t room)
 {
-    struct store_queue_put put = {.cb = put_done, .expected_version = version};
+    struct store_queue_put put = {.cb = put_done};
     struct store_mem_request *request;
     int err;
 
     fill_queue(load, &put.queue, number, room);
+    put.expected_version = sim_policies_put(load->policies, number, &put.queue);
     err = load->store->queue_put(load->store, &put);
     REQUIRE(err == 0);
     while ((request = store_mem_find(load->sim->mem, &put)) != NULL) {
@@ -740,18 +743,28 @@ static void set_room(struct sim_load *load, bool is_roomy)
         return;
     }
     load->is_roomy = is_roomy;
-    load->policy_version++;
     for (uint32_t i = 1; i <= load->sim->queue_count; i++) {
         if (QUEUE_HAS_OWN_ROOM(i)) {
-            put_queue(load, i, room, load->policy_version);
+            put_queue(load, i, room);
         }
     }
+}
+
+void sim_load_put(struct sim_load *load, uint32_t queue)
+{
+    put_queue(load, queue, load->is_roomy ? ROOM_USUAL : load->sim->options.room);
+}
+
+const struct sim_policy_bounds *sim_load_bounds(const struct sim_load *load, uint32_t queue)
+{
+    return sim_policies_bounds(load->policies, queue);
 }
 
 void sim_load_heal(struct sim_load *load)
 {
     sim_cancel(load->sim, &load->policy);
     set_room(load, true);
+    sim_policies_heal(load->policies);
 }
 
 static void on_policy(struct sim *sim, struct sim_event *event, bool is_dropped)
@@ -769,6 +782,7 @@ struct sim_load *sim_load_new(struct sim *sim)
     struct sim_load *load = sim_need(1, sizeof(*load));
 
     load->sim = sim;
+    load->policies = sim_policies_new(sim);
     load->next = (struct sim_event){.fire = on_next};
     load->policy = (struct sim_event){.fire = on_policy};
     load->paused_until_ms = sim_clock(sim, 0) / US_PER_MS + 20000;
@@ -777,7 +791,7 @@ struct sim_load *sim_load_new(struct sim *sim)
     REQUIRE(load->store != NULL);
     sim->queue_count = sim->options.queue_count;
     for (uint32_t i = 1; i <= sim->queue_count; i++) {
-        put_queue(load, i, sim->options.room, 0);
+        put_queue(load, i, sim->options.room);
     }
     return load;
 }
@@ -788,5 +802,6 @@ void sim_load_free(struct sim_load *load)
         mem_free(load->answers[i]);
     }
     mem_free(load->answers);
+    sim_policies_free(load->policies);
     mem_free(load);
 }

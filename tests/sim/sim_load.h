@@ -9,6 +9,7 @@
 #include "broker/core/call.h"
 #include "tests/sim/check.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_policy.h"
 
 /* Makes the queues in the home database. */
 struct sim_load *sim_load_new(struct sim *sim);
@@ -28,6 +29,12 @@ span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue);
 
 /* How long results of its queue are kept. */
 span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue);
+
+/* What its queue has been allowed in this run. */
+const struct sim_policy_bounds *sim_load_bounds(const struct sim_load *load, uint32_t queue);
+
+/* Write a queue anew: its policy has changed. */
+void sim_load_put(struct sim_load *load, uint32_t queue);
 
 /* Its queue is paused until then; 0: it is not. */
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue);

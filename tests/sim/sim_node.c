@@ -126,6 +126,7 @@ static void list_done(struct store_queue_list *list)
         sim_enter_core(node->sim);
         broker_on_queues(node->broker, &now, list->rows, list->row_count, 1);
         sim_leave_core(node->sim);
+        check_queues_heard(node->sim->check, node, list->rows, list->row_count);
         sim_node_touch(node);
     }
 }
@@ -300,6 +301,7 @@ void sim_node_start(struct sim_node *node)
         return;
     }
     node->is_listing = false;
+    check_queues_boot(sim->check, node);
     sim_after(sim, &node->poll, 0);
     sim_node_touch(node);
 }

@@ -283,6 +283,7 @@ static const struct option {
     OPTION("wire_still_every_us", wire_still_every_us),
     OPTION("wire_still_us", wire_still_us),
     OPTION("wire_restart_every_us", wire_restart_every_us),
+    OPTION("policy_every_us", policy_every_us),
 #undef OPTION
 };
 
@@ -456,6 +457,8 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     draw_databases(options, seed);
     prng_init_named(&prng, seed, "reader options");
     options->read_every_us = PICK(&prng, 0, 50000, 200000, 1000000);
+    prng_init_named(&prng, seed, "policy options");
+    options->policy_every_us = PICK(&prng, 0, 0, 2000000, 20000000);
 }
 
 void sim_options_draw_wire(struct sim_options *options)

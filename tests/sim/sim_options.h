@@ -76,6 +76,7 @@ struct sim_options {
                                   all of its tasks, too, and one is paused for a while */
     uint32_t redrive_permille; /* calls that redrive a dead letter */
     int64_t read_every_us;     /* mean, all readers together */
+    int64_t policy_every_us;   /* some queue's policy changes */
     /* delays */
     int64_t store_us;       /* mean of one stage of a request */
     int64_t network_us;     /* mean of one way */

@@ -28,6 +28,7 @@ static void report(struct send *send, enum outcome outcome)
 {
     struct sim_node *node = send->node;
     struct attempt *attempt = send->attempt;
+    bool is_sent = send->is_sent;
     struct now now;
 
     mem_free(send);
@@ -39,6 +40,9 @@ static void report(struct send *send, enum outcome outcome)
         attempt->error_text = (struct slice){(const uint8_t *)"no\0thanks", 9};
     }
     check_reported(node->sim->check, node, attempt, outcome);
+    if (is_sent) {
+        check_queues_ended(node->sim->check, node, attempt);
+    }
     sim_report_rumour(node, attempt);
     sim_node_now(node, &now);
     sim_enter_core(node->sim);
@@ -100,6 +104,7 @@ static void on_send(struct sim *sim, struct sim_event *event, bool is_dropped)
         return;
     }
     send->is_sent = true;
+    check_queues_started(sim->check, send->node, send->attempt);
     check_start(sim->check, send->node, send->attempt);
     if (sim->options.mutant == SIM_MUTANT_SEND_TWICE && send->attempt->id.seq % 16 == 0) {
         check_start(sim->check, send->node, send->attempt);
