@@ -6,6 +6,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check_parts.h"
+#include "tests/sim/sim_policy.h"
 
 uint64_t check_call_new(struct check *check)
 {
@@ -316,9 +317,17 @@ void check_call_answer(struct check *check, uint64_t number, const struct call *
     case ERR_FULL:
     case ERR_FENCED:
     case ERR_EXISTS:
-    case ERR_CONFLICT:
         check->figures.refusals++;
         check_nothing(check, record, call);
+        break;
+    case ERR_CONFLICT:
+        check_nothing(check, record, call);
+        if (call->kind != CALL_CREATE ||
+            !sim_policies_bounds(check->sim->policies, record->queue)->was_draining) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-8",
+                     "a call of kind %u was refused, because its queue takes no more tasks",
+                     call->kind);
+        }
         break;
     default:
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "a call was answered %s", err_name(call->result));

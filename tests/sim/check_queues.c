@@ -6,7 +6,6 @@
 #include "broker/core/inspect.h"
 #include "lib/base/check.h"
 #include "tests/sim/check_parts.h"
-#include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_policy.h"
 
@@ -93,7 +92,7 @@ void check_queues_ended(struct check *check, const struct sim_node *node,
 
 void check_queues_retried(struct check *check, const struct check_task *task)
 {
-    const struct sim_policy_bounds *bounds = sim_load_bounds(check->sim->load, task->queue);
+    const struct sim_policy_bounds *bounds = sim_policies_bounds(check->sim->policies, task->queue);
 
     if (task->failures >= bounds->failures_max || task->unknowns >= bounds->unknowns_max) {
         sim_fail(check->sim, SIM_UNSAFE, "K-2",
@@ -105,7 +104,7 @@ void check_queues_retried(struct check *check, const struct check_task *task)
 void check_queues_given_up(struct check *check, const struct check_task *task,
                            const struct check_attempt *attempt)
 {
-    const struct sim_policy_bounds *bounds = sim_load_bounds(check->sim->load, task->queue);
+    const struct sim_policy_bounds *bounds = sim_policies_bounds(check->sim->policies, task->queue);
 
     if (task->failures < bounds->failures_min && task->unknowns < bounds->unknowns_min &&
         !bounds->was_at_most_once && (attempt == NULL || attempt->reported != OUTCOME_DEAD)) {

@@ -14,6 +14,7 @@
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_policy.h"
 #include "tests/sim/sim_reads.h"
 #include "tests/sim/sim_standby.h"
 #include "tests/sim/sim_store.h"
@@ -207,6 +208,7 @@ void sim_heal(struct sim *sim)
     sim_coord_heal(sim->coord);
     sim_standby_heal(sim->standby);
     sim_load_heal(sim->load);
+    sim_policies_heal(sim->policies);
     if (sim->options.edge != NULL) {
         sim->options.edge->heal(sim);
     }
@@ -265,6 +267,7 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     sim->links = sim_links_new(sim);
     sim->store = sim_store_new(sim);
     sim->coord = sim_coord_new(sim);
+    sim->policies = sim_policies_new(sim);
     sim->load = sim_load_new(sim);
     sim->reads = sim_reads_new(sim);
     sim->nodes = sim_need(options->node_count, sizeof(*sim->nodes));
@@ -301,6 +304,7 @@ void sim_free(struct sim *sim)
     sim_faults_free(sim->faults);
     sim_reads_free(sim->reads);
     sim_load_free(sim->load);
+    sim_policies_free(sim->policies);
     sim_coord_free(sim->coord);
     sim_links_free(sim->links);
     sim_store_free(sim->store);
@@ -354,6 +358,7 @@ enum sim_verdict sim_run(struct sim *sim)
 {
     sim_start(sim);
     sim_load_start(sim->load);
+    sim_policies_start(sim->policies);
     sim_reads_start(sim->reads);
     sim_faults_start(sim->faults);
     check_start_looking(sim->check);

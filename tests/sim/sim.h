@@ -25,6 +25,7 @@ struct sim_node;
 struct sim_store;
 struct sim_coord;
 struct sim_load;
+struct sim_policies;
 struct sim_reads;
 struct sim_faults;
 struct sim_links;
@@ -101,6 +102,7 @@ struct sim {
     struct sim_store *store;
     struct sim_coord *coord;
     struct sim_load *load;
+    struct sim_policies *policies;
     struct sim_reads *reads;
     struct sim_faults *faults;
     struct sim_links *links;

@@ -71,7 +71,6 @@ struct sim_load {
     struct sim_event policy;
     struct store *store; /* where policy is changed, past all faults */
     bool is_stopped;
-    struct sim_policies *policies;
     bool is_roomy; /* no queue has less room than usual now */
     struct sim_answer **answers;
     size_t answer_count;
@@ -80,7 +79,7 @@ struct sim_load {
 
 bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue)
 {
-    return !sim_policies_bounds(load->policies, queue)->was_repeating;
+    return !sim_policies_bounds(load->sim->policies, queue)->was_repeating;
 }
 
 span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
@@ -91,12 +90,12 @@ span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
 
 span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue)
 {
-    return sim_policies_bounds(load->policies, queue)->result_memory_ms;
+    return sim_policies_bounds(load->sim->policies, queue)->result_memory_ms;
 }
 
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue)
 {
-    if (sim_policies_bounds(load->policies, queue)->is_pause_changed) {
+    if (sim_policies_bounds(load->sim->policies, queue)->is_pause_changed) {
         return 0;
     }
     return load->sim->options.expire_permille > 0 && queue % 5 == 4 ? load->paused_until_ms : 0;
@@ -635,7 +634,6 @@ static void on_next(struct sim *sim, struct sim_event *event, bool is_dropped)
 
 void sim_load_start(struct sim_load *load)
 {
-    sim_policies_start(load->policies);
     if (load->sim->options.call_every_us > 0) {
         sim_after(load->sim, &load->next, US_PER_S);
     }
@@ -726,7 +724,7 @@ static void put_queue(struct sim_load *load, uint32_t number, uint32_t room)
     int err;
 
     fill_queue(load, &put.queue, number, room);
-    put.expected_version = sim_policies_put(load->policies, number, &put.queue);
+    put.expected_version = sim_policies_put(load->sim->policies, number, &put.queue);
     err = load->store->queue_put(load->store, &put);
     REQUIRE(err == 0);
     while ((request = store_mem_find(load->sim->mem, &put)) != NULL) {
@@ -755,16 +753,10 @@ void sim_load_put(struct sim_load *load, uint32_t queue)
     put_queue(load, queue, load->is_roomy ? ROOM_USUAL : load->sim->options.room);
 }
 
-const struct sim_policy_bounds *sim_load_bounds(const struct sim_load *load, uint32_t queue)
-{
-    return sim_policies_bounds(load->policies, queue);
-}
-
 void sim_load_heal(struct sim_load *load)
 {
     sim_cancel(load->sim, &load->policy);
     set_room(load, true);
-    sim_policies_heal(load->policies);
 }
 
 static void on_policy(struct sim *sim, struct sim_event *event, bool is_dropped)
@@ -782,7 +774,6 @@ struct sim_load *sim_load_new(struct sim *sim)
     struct sim_load *load = sim_need(1, sizeof(*load));
 
     load->sim = sim;
-    load->policies = sim_policies_new(sim);
     load->next = (struct sim_event){.fire = on_next};
     load->policy = (struct sim_event){.fire = on_policy};
     load->paused_until_ms = sim_clock(sim, 0) / US_PER_MS + 20000;
@@ -802,6 +793,5 @@ void sim_load_free(struct sim_load *load)
         mem_free(load->answers[i]);
     }
     mem_free(load->answers);
-    sim_policies_free(load->policies);
     mem_free(load);
 }

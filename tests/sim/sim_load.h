@@ -30,9 +30,6 @@ span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue);
 /* How long results of its queue are kept. */
 span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue);
 
-/* What its queue has been allowed in this run. */
-const struct sim_policy_bounds *sim_load_bounds(const struct sim_load *load, uint32_t queue);
-
 /* Write a queue anew: its policy has changed. */
 void sim_load_put(struct sim_load *load, uint32_t queue);
 

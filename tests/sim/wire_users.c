@@ -381,6 +381,9 @@ static int result_of_fault(const struct ask *ask, const struct fault *fault)
          strcmp(fault->reason, "TIME_OUT_OF_RANGE") == 0)) {
         return ERR_EXISTS; // Or an end before its due time: no either way, and final.
     }
+    if (fault->status == RPC_FAILED_PRECONDITION && strcmp(fault->reason, "QUEUE_DRAINING") == 0) {
+        return ERR_CONFLICT;
+    }
     if (fault->status == RPC_NOT_FOUND && strcmp(fault->reason, "TASK_NOT_FOUND") == 0) {
         return ERR_NOT_FOUND;
     }
