@@ -161,6 +161,7 @@ class Fault:
         on sending signs of life. Production has no switch for this, so the thread is held by
         ptrace."""
         with self.world.held_down(self.broker) as broker:
+            self.world.until_started(broker)  # Before that it has no watchdog.
             shards = self.world.keeper.shards_of(self.broker)
             at_us = journal.now_us()
             with subprocess.Popen(processes.tied([sys.executable, HERE / "stuck.py",

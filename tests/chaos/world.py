@@ -227,6 +227,10 @@ class World:
         """The broker, once it has been started."""
         return harness.until(f"{name} to be started", lambda: self.brokers.get(name))
 
+    @staticmethod
+    def until_started(broker):
+        harness.until(f"{broker.name} to serve", lambda: broker.get("/startupz")[0] == 200)
+
     @contextlib.contextmanager
     def held_down(self, name):
         """The broker, which nobody starts again meanwhile. When it has ended, it was meant to."""
