@@ -57,6 +57,17 @@ MUTANTS = {
     "claims-unread": ("K-2 K-6", [
         core("shard.c", "shard->counter = 0;",
              "shard->counter = 0;\n        shard->has_claims = true;")]),
+    "scan-before-bump": ("K-2 K-6", [
+        core("shard.c", "shard->busy_serial != shard->serial || shard->state != SHARD_LOADING) {",
+             "shard->busy_serial != shard->serial ||\n"
+             "        (shard->state != SHARD_LOADING && shard->state != SHARD_BUMPING)) {"),
+        core("shard.c", "    case SHARD_BUMPING:\n        ask_bump(shard);\n",
+             "    case SHARD_BUMPING:\n        if (!shard->has_claims) {\n"
+             "            shard->epoch = shard->generation * EPOCH_BUMP_COUNT + "
+             "shard->bump_count;\n            ask_claims(shard);\n        } else {\n"
+             "            ask_bump(shard);\n        }\n"),
+        ("storage/mem_snapshot.c", "tables->shards[shard].epoch == epoch;",
+         "tables->shards[shard].epoch <= epoch;")]),
     "release-frees-running": ("K-3", [
         core("shard.c", "                entry->state == ENTRY_CLAIMED) {",
              "                entry->state == ENTRY_CLAIMED || entry->state == ENTRY_RUNNING) {"),
