@@ -428,9 +428,15 @@ void claim_done(struct shard *shard, struct flight *flight, int result)
     line_add(broker, entry);
 }
 
-void claim_join(struct entry *entry, struct flight *flight)
+void claim_join(struct shard *shard, struct entry *entry, struct flight *flight)
 {
     struct block *block = entry->body.block;
+    const struct claim *claim = map_find(&shard->inherited, (uint64_t)entry->seq);
+
+    // Ours may have been lost in a failover, and the one that is there be another with its number.
+    if (claim != NULL && claim->attempt == flight->attempt.attempt) {
+        flight->until_ms = claim->deadline_ms;
+    }
 
     // The row may have been updated since the flight took its bytes: the next attempt reads them.
     if (flight->is_outdated || !slice_equal(block_payload(block), block_payload(flight->block))) {

@@ -40,7 +40,7 @@ void claim_note(struct shard *shard, struct flight *flight);
 void claim_done(struct shard *shard, struct flight *flight, int result);
 
 /* Let an entry and a flight find each other again. Frees the entry's own block. */
-void claim_join(struct entry *entry, struct flight *flight);
+void claim_join(struct shard *shard, struct entry *entry, struct flight *flight);
 
 /*
  * Part an entry from its flight because the shard is dropped: a started flight, or any if

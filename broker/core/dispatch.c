@@ -267,7 +267,7 @@ static void keep_text(struct broker *broker, struct flight *flight)
 static void hold(struct shard *shard, struct entry *entry)
 {
     struct flight *flight = entry->body.flight;
-    wall_ms deadline_ms = flight->attempt.deadline_ms;
+    wall_ms deadline_ms = time_max(flight->attempt.deadline_ms, flight->until_ms);
 
     claim_land(shard->broker, entry, false);
     entry_move(entry, ENTRY_HELD);

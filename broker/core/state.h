@@ -137,14 +137,15 @@ struct flight {
     struct list link;       /* in broker.all_flights */
     struct entry *entry;
     struct block *block;
-    struct group *group;   /* NULL until the claim's batch is sent */
-    char *text;            /* of the target: its error, or its response if that is kept; ours */
-    uint32_t text_len;     /* bytes of it */
-    bool is_started;       /* handed to the outbound */
-    bool is_ended;         /* its outcome is in `attempt` */
-    bool is_sent;          /* an operation that names it waits or is in flight */
-    bool is_adrift;        /* it is in shard->adrift */
-    bool is_outdated;      /* the payload was updated meanwhile: the next attempt reads it anew */
+    struct group *group; /* NULL until the claim's batch is sent */
+    wall_ms until_ms;    /* deadline of the claim in the database, if it came home to one; else 0 */
+    char *text;          /* of the target: its error, or its response if that is kept; ours */
+    uint32_t text_len;   /* bytes of it */
+    bool is_started;     /* handed to the outbound */
+    bool is_ended;       /* its outcome is in `attempt` */
+    bool is_sent;        /* an operation that names it waits or is in flight */
+    bool is_adrift;      /* it is in shard->adrift */
+    bool is_outdated;    /* the payload was updated meanwhile: the next attempt reads it anew */
     uint32_t visit_serial; /* of the shard, when the row was asked for; 0: it was not */
 };
 

@@ -116,7 +116,7 @@ static bool join_held(struct shard *shard, struct entry *entry, struct flight *f
     (void)map_del(&shard->adrift, (uint64_t)entry->seq);
     flight->is_adrift = false;
     entry_unlink(shard, entry);
-    claim_join(entry, flight);
+    claim_join(shard, entry, flight);
     entry_move(entry, ENTRY_RUNNING);
     dispatch_ended(shard, entry);
     return true;

@@ -129,7 +129,7 @@ static void rejoin(struct shard *shard, struct entry *entry, struct flight *flig
 {
     (void)map_del(&shard->adrift, (uint64_t)entry->seq);
     flight->is_adrift = false;
-    claim_join(entry, flight);
+    claim_join(shard, entry, flight);
     if (!flight->is_started) {
         // Claimed by us and never handed out: nobody else can have started it.
         flight->is_ended = true;

@@ -107,13 +107,6 @@ static struct clock_range proven_at(const struct clock_estimate *estimate, boot_
     return (struct clock_range){lower_at(&best->lower, now), upper_at(&best->upper, now)};
 }
 
-static void forget(struct clock_estimate *estimate)
-{
-    memset(estimate->buckets, 0, sizeof(estimate->buckets));
-    estimate->best.until = INT64_MIN;
-    estimate->step_count = 0;
-}
-
 /* The best samples with one that has come, if they are known; before it is in its bucket. A bucket
  * that is written over has aged long ago. */
 static void keep_best(struct clock_estimate *estimate, const struct clock_sample *sample)
@@ -146,7 +139,6 @@ static void keep(struct clock_estimate *estimate, const struct clock_sample *sam
 
     keep_best(estimate, sample);
     estimate->newest = number;
-    estimate->step_count = 0;
     if (!bucket->is_used || bucket->number != number) {
         *bucket = (struct clock_bucket){number, true, *sample, *sample};
         return;
@@ -157,6 +149,26 @@ static void keep(struct clock_estimate *estimate, const struct clock_sample *sam
     if (upper_at(sample, sample->received) <= upper_at(&bucket->upper, sample->received)) {
         bucket->upper = *sample;
     }
+}
+
+/* The clock has stepped: the sample alone says what it is now. */
+static void begin_anew(struct clock_estimate *estimate, const struct clock_sample *sample)
+{
+    memset(estimate->buckets, 0, sizeof(estimate->buckets));
+    estimate->best.until = INT64_MIN;
+    estimate->step_count = 0;
+    estimate->stepped = sample->received;
+    keep(estimate, sample);
+}
+
+/* Whether a sample that agrees with the clock as it was says that a step that is pending is none:
+ * it was surely taken after the step had been seen, and contradicts it. One that was on its way
+ * for so long that it agrees with both, or that may be from before, says nothing about that. */
+static bool denies_step(const struct clock_estimate *estimate, const struct clock_sample *sample,
+                        int64_t upper_us)
+{
+    return sample->sent >= estimate->step.received &&
+           upper_us < lower_at(&estimate->step, sample->received);
 }
 
 /* A step forward above CLOCK_STEP_US: believe it when it has been seen often and long enough. */
@@ -177,8 +189,7 @@ static enum clock_verdict add_step(struct clock_estimate *estimate,
         sample->received - estimate->step_since < CLOCK_STEP_US_MIN) {
         return CLOCK_STEP_PENDING;
     }
-    forget(estimate);
-    keep(estimate, sample);
+    begin_anew(estimate, sample);
     return CLOCK_STEP_FORWARD;
 }
 
@@ -198,6 +209,7 @@ void clock_estimate_init(struct clock_estimate *estimate)
 {
     memset(estimate, 0, sizeof(*estimate));
     estimate->held_us = INT64_MIN;
+    estimate->stepped = INT64_MIN;
 }
 
 enum clock_verdict clock_estimate_add(struct clock_estimate *estimate,
@@ -209,25 +221,31 @@ enum clock_verdict clock_estimate_add(struct clock_estimate *estimate,
     if (!is_sane(estimate, sample)) {
         return CLOCK_IGNORED;
     }
-    estimate->last_received = sample->received;
     if (!estimate->has_samples) {
+        estimate->last_received = sample->received;
         estimate->has_samples = true;
         keep(estimate, sample);
         return CLOCK_TAKEN;
     }
     old = proven_at(estimate, sample->received);
+    if ((new_range.lower_us > old.upper_us || new_range.upper_us < old.lower_us) &&
+        sample->sent < estimate->stepped) {
+        return CLOCK_IGNORED; // It was on its way when the clock stepped.
+    }
+    estimate->last_received = sample->received;
     if (time_sub(new_range.lower_us, old.upper_us) > CLOCK_STEP_US) {
         return add_step(estimate, sample);
     }
     if (new_range.lower_us > old.upper_us) {
-        forget(estimate);
-        keep(estimate, sample);
+        begin_anew(estimate, sample);
         return CLOCK_STEP_FORWARD;
     }
     if (new_range.upper_us < old.lower_us) {
-        forget(estimate); // The lower bound that was given out last stays the floor.
-        keep(estimate, sample);
+        begin_anew(estimate, sample); // The lower bound that was given out last stays the floor.
         return CLOCK_STEP_BACKWARD;
+    }
+    if (estimate->step_count > 0 && denies_step(estimate, sample, new_range.upper_us)) {
+        estimate->step_count = 0;
     }
     keep(estimate, sample);
     return CLOCK_TAKEN;

@@ -18,7 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLOCK_DRIFT_PPM    100            /* most that the two clocks may drift apart */
+/* Most that the two clocks may drift apart, with room: each of two machines may be slewed by 500.
+ * source: docs/adr/0024 */
+#define CLOCK_DRIFT_PPM 1000
+
 #define CLOCK_WINDOW_US    (2 * US_PER_S) /* replies that count */
 #define CLOCK_BUCKET_COUNT 17U            /* 16 make a window, one more is being filled */
 #define CLOCK_BUCKET_US    (CLOCK_WINDOW_US / (CLOCK_BUCKET_COUNT - 1))
@@ -36,7 +39,8 @@ struct clock_sample {
 /* What a sample did. */
 enum clock_verdict {
     CLOCK_TAKEN = 1,
-    CLOCK_IGNORED,      /* received before it was sent or before the last one, or an absurd time */
+    CLOCK_IGNORED,      /* received before it was sent or before the last one, an absurd time, or
+                           on its way when the clock stepped */
     CLOCK_STEP_PENDING, /* a step forward that has to prove itself; the clock runs on without it */
     CLOCK_STEP_FORWARD, /* the database's clock has stepped forward, and we follow */
     CLOCK_STEP_BACKWARD /* it has stepped backward: lower stands still until it catches up */
@@ -68,6 +72,7 @@ struct clock_estimate {
     int64_t newest;        /* number of the bucket that was filled last */
     boot_us last_received; /* of the last sample that was not ignored */
     bool has_samples;
+    boot_us stepped;          /* received, of the last sample that a step was believed by */
     int64_t held_us;          /* highest lower bound given out; INT64_MIN before the first */
     struct clock_sample step; /* the last sample of a step that is pending */
     boot_us step_since;       /* received, of its first sample */
@@ -90,7 +95,7 @@ enum clock_verdict clock_estimate_add(struct clock_estimate *estimate,
  *
  * shape:  {INT64_MIN, INT64_MAX} before the first sample. lower never goes back from call to call
  *         and is never above upper.
- * note:   without new samples the last ones are run on and the bounds part by 200 µs per second.
+ * note:   without new samples the last ones are run on and the bounds part by 2 ms per second.
  *         While the clock is held after a backward step, lower is ahead of the database, by
  *         clock_estimate_held(). While a forward step is pending, upper covers both clocks.
  */

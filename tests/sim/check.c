@@ -10,6 +10,7 @@
 #include "lib/base/mem.h"
 #include "tests/sim/check_parts.h"
 #include "tests/sim/check_reads.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_load.h"
 
 #include <stdio.h>
@@ -58,6 +59,11 @@ int64_t check_clock(const struct check *check, uint32_t shard)
     return sim_clock(check->sim, check->sim->cluster.database_of[shard]);
 }
 
+int64_t check_latest(const struct check *check, uint32_t shard)
+{
+    return sim_clock_latest_of_all(check->sim, check->sim->cluster.database_of[shard]);
+}
+
 struct check_text check_name(const struct check_task *task)
 {
     struct check_text name;
@@ -88,8 +94,7 @@ bool check_may_run(const struct check *check, const struct check_task *task,
 {
     bool is_known = attempt->reported != 0 && attempt->reported != OUTCOME_UNKNOWN;
 
-    return !is_known && check_clock(check, task->shard) + sim_clock_slack(check->sim) <
-                            attempt->deadline_ms * US_PER_MS;
+    return !is_known && check_latest(check, task->shard) < attempt->deadline_ms * US_PER_MS;
 }
 
 struct check_key *check_key_find(struct check *check, uint32_t queue, uint64_t number)
@@ -137,8 +142,7 @@ static void take_key(struct check *check, struct check_task *task, const struct 
                  check_name(task).text);
     }
     if (holder != NULL && holder->end != CHECK_PENDING && holder->id.seq != op->key_replaces.seq &&
-        check_clock(check, task->shard) + sim_clock_slack(check->sim) <
-            holder->key_until_ms * US_PER_MS) {
+        check_latest(check, task->shard) < holder->key_until_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s took a key that is still remembered",
                  check_name(task).text);
     }
@@ -231,8 +235,7 @@ static void commit_claim(struct check *check, struct check_task *task, const str
 static bool may_give_up(const struct check *check, const struct check_task *task, uint32_t number,
                         bool for_good)
 {
-    if (check_clock(check, task->shard) + sim_clock_slack(check->sim) >=
-        task->claim_deadline_ms * US_PER_MS) {
+    if (check_latest(check, task->shard) >= task->claim_deadline_ms * US_PER_MS) {
         return true; // It is over, and its outcome may have been lost.
     }
     for (size_t i = 0; i < task->attempt_count; i++) {
@@ -409,8 +412,7 @@ static void end_task(struct check *check, struct check_task *task, enum check_en
 static void commit_expire(struct check *check, struct check_task *task, const struct store_op *op)
 {
     bool is_over =
-        task->expire_ms != 0 && check_clock(check, task->shard) + sim_clock_slack(check->sim) >=
-                                    task->expire_ms * US_PER_MS;
+        task->expire_ms != 0 && check_latest(check, task->shard) >= task->expire_ms * US_PER_MS;
     bool has_failed = op->attempt > op->expected_attempt && op->attempt == task->claimed &&
                       may_give_up(check, task, op->attempt, false);
 

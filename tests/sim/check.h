@@ -134,6 +134,9 @@ struct check_figures {
     uint64_t updates;
     uint64_t unknown_answers;
     uint64_t refusals;
+    uint64_t held_starts;    /* attempts that started by a clock that has stepped back since */
+    uint64_t late_starts;    /* attempts after start_by by a clock whose step was news */
+    uint64_t clock_overlaps; /* attempts beside one whose deadline was stepped over */
     uint64_t promotions;
     uint64_t lost_commits;    /* by them */
     uint64_t lost_tasks;      /* by them: never created */

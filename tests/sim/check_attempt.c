@@ -6,34 +6,45 @@
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check_parts.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
 
 #include <string.h>
 
+/* What a claim's deadline leaves between the end of the last attempt that may start and itself,
+ * but for what clocks drift meanwhile. source: DESIGN 7 */
+#define MARGIN_US (990 * US_PER_MS)
+
+/* A claim is at most so old when its attempt starts. */
+#define FORWARD_SINCE_US (10 * US_PER_S)
+
 /* The attempt's own times. */
-static void check_times(struct check *check, const struct check_task *task,
-                        const struct attempt *attempt)
+static void check_times(struct check *check, const struct sim_node *node,
+                        const struct check_task *task, const struct attempt *attempt)
 {
     int64_t clock_us = check_clock(check, task->shard);
-    int64_t slack_us = sim_clock_slack(check->sim);
+    int64_t latest_us = sim_clock_latest(check->sim, node->number, attempt->database);
+    int64_t earliest_us = sim_clock_earliest(check->sim, node->number, attempt->database);
 
-    if (clock_us + slack_us < attempt->due_ms * US_PER_MS) {
+    if (latest_us < attempt->due_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: attempt %u started %lld us early",
                  check_name(task).text, attempt->attempt,
-                 (long long)(attempt->due_ms * US_PER_MS - clock_us));
+                 (long long)(attempt->due_ms * US_PER_MS - latest_us));
     }
-    if (clock_us - slack_us > attempt->start_by_ms * US_PER_MS) {
+    check->figures.held_starts += clock_us < attempt->due_ms * US_PER_MS;
+    if (earliest_us > attempt->start_by_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-6", "%s: attempt %u started %lld us after start_by",
                  check_name(task).text, attempt->attempt,
-                 (long long)(clock_us - attempt->start_by_ms * US_PER_MS));
+                 (long long)(earliest_us - attempt->start_by_ms * US_PER_MS));
     }
-    if (attempt->expire_ms != 0 && clock_us - slack_us > attempt->expire_ms * US_PER_MS) {
+    check->figures.late_starts += clock_us > attempt->start_by_ms * US_PER_MS;
+    if (attempt->expire_ms != 0 && earliest_us > attempt->expire_ms * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u started %lld us after its time",
                  check_name(task).text, attempt->attempt,
-                 (long long)(clock_us - attempt->expire_ms * US_PER_MS));
+                 (long long)(earliest_us - attempt->expire_ms * US_PER_MS));
     }
-    if (clock_us + slack_us < sim_load_paused_until(check->sim->load, task->queue) * US_PER_MS) {
+    if (latest_us < sim_load_paused_until(check->sim->load, task->queue) * US_PER_MS) {
         sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: attempt %u started while its queue was paused",
                  check_name(task).text, attempt->attempt);
     }
@@ -57,6 +68,27 @@ static void check_claim(struct check *check, const struct check_task *task,
                  "%s: attempt %u has another deadline than its claim", check_name(task).text,
                  attempt->attempt);
     }
+}
+
+/* By the clock the other one is over: its deadline has passed. Whether it really is depends on how
+ * the clock got there. */
+static void check_really_over(struct check *check, const struct check_task *task,
+                              const struct attempt *attempt, const struct check_attempt *other)
+{
+    const struct sim *sim = check->sim;
+    bool is_known = other->reported != 0 && other->reported != OUTCOME_UNKNOWN;
+    int64_t forward_us =
+        sim_clock_forward(sim, other->node, attempt->database, other->started - FORWARD_SINCE_US);
+
+    if (is_known || sim->now >= other->started + other->timeout_ms * US_PER_MS) {
+        return;
+    }
+    if (forward_us < MARGIN_US) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-6",
+                 "%s: attempt %u started while attempt %u was running, and no clock had stepped",
+                 check_name(task).text, attempt->attempt, other->attempt);
+    }
+    check->figures.clock_overlaps++;
 }
 
 /* Those before it. */
@@ -84,6 +116,8 @@ static void check_others(struct check *check, const struct check_task *task,
             sim_fail(check->sim, SIM_UNSAFE, "K-2",
                      "%s: attempt %u started, the outcome of %u is unknown, at most once",
                      check_name(task).text, attempt->attempt, other->attempt);
+        } else {
+            check_really_over(check, task, attempt, other);
         }
     }
 }
@@ -137,7 +171,7 @@ static void check_payload(struct check *check, const struct check_task *task,
 }
 
 /* What users have been told. */
-static void check_answers(struct check *check, struct check_task *task,
+static void check_answers(struct check *check, const struct sim_node *node, struct check_task *task,
                           const struct attempt *attempt)
 {
     if (task->end == CHECK_DONE || task->end == CHECK_DEAD || task->end == CHECK_EXPIRED) {
@@ -150,7 +184,7 @@ static void check_answers(struct check *check, struct check_task *task,
                      "%s: attempt %u started after cancel was answered, naming attempt %u",
                      check_name(task).text, attempt->attempt, task->last_allowed);
         }
-    } else if (check_clock(check, task->shard) + sim_clock_slack(check->sim) <
+    } else if (sim_clock_latest(check->sim, node->number, attempt->database) <
                    task->due_ms * US_PER_MS &&
                !task->is_due_nameless) {
         check_old_due(check, task, attempt);
@@ -169,6 +203,7 @@ static void add_attempt(struct check *check, const struct sim_node *node, struct
     *added = (struct check_attempt){.attempt = attempt->attempt,
                                     .node = node->number,
                                     .deadline_ms = attempt->deadline_ms,
+                                    .timeout_ms = attempt->timeout_ms,
                                     .started = check->sim->now,
                                     .is_lost = is_lost};
 }
@@ -205,7 +240,7 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
         return;
     }
     check->figures.starts++;
-    check_times(check, task, attempt);
+    check_times(check, node, task, attempt);
     if (check_is_lost_claim(task, attempt)) {
         check->figures.lost_starts++;
         add_attempt(check, node, task, attempt, true);
@@ -216,8 +251,14 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
                  check_name(task).text);
         return;
     }
+    if (check_latest(check, task->shard) >= attempt->deadline_ms * US_PER_MS) {
+        // A step of the clock has passed over its deadline, and is news to its broker: K-6.
+        check->figures.clock_overlaps++;
+        add_attempt(check, node, task, attempt, true);
+        return;
+    }
     check_others(check, task, attempt);
-    check_answers(check, task, attempt);
+    check_answers(check, node, task, attempt);
     if (task->end == CHECK_PENDING) {
         check_claim(check, task, attempt);
         check_payload(check, task, attempt);

@@ -22,6 +22,7 @@ struct check_attempt {
     uint32_t attempt;
     uint32_t node;
     wall_ms deadline_ms;
+    span_ms timeout_ms;
     int64_t started;       /* true time */
     enum outcome receiver; /* what its receiver said */
     enum outcome reported; /* what the core was told; 0: nothing */
@@ -173,6 +174,10 @@ uint64_t check_token(struct slice bytes);
 
 /* The database's true clock of a shard, microseconds. */
 int64_t check_clock(const struct check *check, uint32_t shard);
+
+/* The highest time by that clock that any broker may rightly take for passed: the clock itself,
+ * unless it has just stepped back. */
+int64_t check_latest(const struct check *check, uint32_t shard);
 
 /* Whether an attempt can still be running somewhere. */
 bool check_may_run(const struct check *check, const struct check_task *task,

@@ -6,6 +6,7 @@
 #include "broker/core/inspect.h"
 #include "lib/base/check.h"
 #include "tests/sim/check_parts.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_policy.h"
 
@@ -59,7 +60,7 @@ void check_queues_started(struct check *check, const struct sim_node *node,
                           const struct attempt *attempt)
 {
     struct check_queue_view *view = view_of(check, node, attempt->queue);
-    int64_t clock_us = check_clock(check, attempt->shard) + sim_clock_slack(check->sim);
+    int64_t latest_us = sim_clock_latest(check->sim, node->number, attempt->database);
 
     if (view == NULL) {
         return;
@@ -70,7 +71,7 @@ void check_queues_started(struct check *check, const struct sim_node *node,
                  view->running, attempt->queue, view->most);
     }
     if (view->held_since != 0 && check->sim->now - view->held_since > PAUSE_GRACE_US &&
-        (view->held_until_ms == 0 || clock_us < view->held_until_ms * US_PER_MS)) {
+        (view->held_until_ms == 0 || latest_us < view->held_until_ms * US_PER_MS)) {
         sim_fail(check->sim, SIM_UNSAFE, "limit",
                  "attempt %u of task %llx of shard %u started %lld ms after node %u had heard of "
                  "the pause of its queue",

@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_faults.h"
@@ -22,9 +23,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The databases' clocks start about here: 2026. */
-#define CLOCK_START_US INT64_C(1767225600000000)
 
 /* Users go on for this long after the faults have stopped. */
 #define HEALED_LOAD_US (5 * US_PER_S)
@@ -95,17 +93,6 @@ void sim_leave_world(struct sim *sim, bool was_in_core)
     sim->is_in_core = was_in_core;
     REQUIRE(sim->owner_count > 0);
     sim_owner = sim->owners[--sim->owner_count];
-}
-
-int64_t sim_clock(const struct sim *sim, uint32_t database)
-{
-    return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + sim->clock_offset[database] +
-           sim->now;
-}
-
-int64_t sim_clock_slack(const struct sim *sim)
-{
-    return sim->options.clock_step_every_us > 0 ? 2 * SIM_STEP_US_MAX : 0;
 }
 
 int64_t sim_span(struct prng *prng, int64_t mean)
@@ -262,6 +249,7 @@ struct sim *sim_new(const struct sim_options *options, trace_fn fn, void *ctx)
     trace_init(&sim->trace, fn, ctx);
     prng_init_named(&sim->memory, options->seed, "memory");
     mem_set_hook(may_allocate, sim);
+    sim->clocks = sim_clocks_new(sim);
     sim->standby = sim_standby_new(sim);
     make_cluster(sim);
     sim->links = sim_links_new(sim);
@@ -309,6 +297,7 @@ void sim_free(struct sim *sim)
     sim_links_free(sim->links);
     sim_store_free(sim->store);
     sim_standby_free(sim->standby);
+    sim_clocks_free(sim->clocks);
     store_mem_free(sim->mem);
     check_free(sim->check);
     mem_free(sim->nodes);

@@ -30,6 +30,7 @@ struct sim_reads;
 struct sim_faults;
 struct sim_links;
 struct sim_standby;
+struct sim_clocks;
 struct check;
 struct wire;
 
@@ -96,9 +97,7 @@ struct sim {
     struct store_mem *mem;
     struct cluster cluster;
     uint32_t queue_count;
-    int64_t
-        clock_offset[DATABASE_COUNT_MAX]; /* what the steps of a database's clock have come to */
-    struct sim_node *nodes;               /* options.node_count of them */
+    struct sim_node *nodes; /* options.node_count of them */
     struct sim_store *store;
     struct sim_coord *coord;
     struct sim_load *load;
@@ -107,6 +106,7 @@ struct sim {
     struct sim_faults *faults;
     struct sim_links *links;
     struct sim_standby *standby;
+    struct sim_clocks *clocks;
     struct check *check;
     struct sim_nth coord_requests; /* of cores to their coordinator; fate: 1 refused */
     struct sim_nth zk_calls;       /* fate: enum sim_zk_fate */
@@ -150,12 +150,8 @@ void sim_cancel(struct sim *sim, struct sim_event *event);
 void sim_fail(struct sim *sim, enum sim_verdict verdict, const char *promise, const char *format,
               ...) __attribute__((format(printf, 4, 5)));
 
-/* The database's true clock, microseconds since 1970. */
+/* The database's clock, microseconds since 1970; sim_clock.h has what else there is to it. */
 int64_t sim_clock(const struct sim *sim, uint32_t database);
-
-/* How far a broker may be wrong about a database's clock, because it has just stepped: a step
- * backward holds what is known of it, a step forward is not known before the next reply. */
-int64_t sim_clock_slack(const struct sim *sim);
 
 /* A span around a mean: mostly near it, sometimes far above. shape: mean ≥ 0. */
 int64_t sim_span(struct prng *prng, int64_t mean);

@@ -6,10 +6,18 @@
 
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_standby.h"
 #include "tests/sim/sim_store.h"
+
+/* Steps of a clock: one that no claim's margin minds, and one that it does. */
+#define STEP_LITTLE_US  (400 * US_PER_MS)
+#define STEP_SECONDS_US (3 * US_PER_S)
+
+/* A clock that is far behind is set right after about this. */
+#define STEP_SEEN_US (4 * US_PER_S)
 
 enum fault_kind {
     FAULT_KILL = 0,
@@ -40,6 +48,7 @@ struct mend {
     struct sim_event event;
     struct sim_faults *faults;
     uint32_t number; /* of a node or a database */
+    int64_t step_us; /* of a clock */
 };
 
 struct sim_faults {
@@ -48,6 +57,7 @@ struct sim_faults {
     struct fault faults[FAULT_COUNT];
     struct mend cuts[SIM_NODE_COUNT_MAX];
     struct mend databases[DATABASE_COUNT_MAX];
+    struct mend clocks[DATABASE_COUNT_MAX];
     struct mend coord;
     struct mend rebuild;
 };
@@ -123,14 +133,43 @@ static void promote(struct sim_faults *faults)
     }
 }
 
+/* How far: a little, some seconds, or as far as clocks go wrong. */
+static int64_t draw_step(struct sim_faults *faults)
+{
+    int64_t most_us = faults->sim->options.clock_step_us;
+    const int64_t bounds[] = {STEP_LITTLE_US, STEP_SECONDS_US, most_us};
+    int64_t bound_us = bounds[prng_below(&faults->prng, ARRAY_COUNT(bounds))];
+
+    return prng_between(&faults->prng, 1, time_min(bound_us, most_us));
+}
+
+/* A step forward is for good, and so is a little one back. One that is far back would hold the
+ * brokers' clocks for as long, and nothing would happen: somebody sees it and sets it right. */
 static void step_clock(struct sim_faults *faults)
 {
     struct sim *sim = faults->sim;
-    uint64_t database = prng_below(&faults->prng, sim->options.database_count);
-    int64_t step_us = prng_between(&faults->prng, -SIM_STEP_US_MAX, SIM_STEP_US_MAX);
+    uint32_t database = (uint32_t)prng_below(&faults->prng, sim->options.database_count);
+    struct mend *mend = &faults->clocks[database];
+    int64_t step_us = draw_step(faults);
 
-    TRACE(&sim->trace, "clock-step", (int64_t)database, step_us);
-    sim->clock_offset[database] += step_us;
+    if (prng_chance(&faults->prng, 500)) {
+        sim_clock_step(sim, database, step_us);
+    } else if (step_us <= STEP_LITTLE_US) {
+        sim_clock_step(sim, database, -step_us);
+    } else if (!mend->event.is_planned) {
+        sim_clock_step(sim, database, -step_us);
+        mend->step_us = step_us;
+        sim_after(sim, &mend->event, sim_span(&faults->prng, STEP_SEEN_US));
+    }
+}
+
+static void on_mend_clock(struct sim *sim, struct sim_event *event, bool is_dropped)
+{
+    const struct mend *mend = CONTAINER_OF(event, struct mend, event);
+
+    if (!is_dropped) {
+        sim_clock_step(sim, mend->number, mend->step_us);
+    }
 }
 
 /* Somebody is not told of somebody else from now on. */
@@ -168,6 +207,7 @@ static void strike(struct sim_faults *faults, enum fault_kind kind)
         node = pick_node(faults);
         if (node != NULL) {
             sim_node_pause(node, sim_span(&faults->prng, sim->options.pause_us));
+            node->is_stalled = prng_chance(&faults->prng, sim->options.stall_permille);
         }
         break;
     case FAULT_DRAIN:
@@ -294,12 +334,13 @@ struct sim_faults *sim_faults_new(struct sim *sim)
                                            .every_us = every_us[i]};
     }
     for (uint32_t i = 0; i < SIM_NODE_COUNT_MAX; i++) {
-        faults->cuts[i] = (struct mend){{.fire = on_mend_cut}, faults, i};
+        faults->cuts[i] = (struct mend){{.fire = on_mend_cut}, faults, i, 0};
     }
-    faults->coord = (struct mend){{.fire = on_mend_coord}, faults, 0};
-    faults->rebuild = (struct mend){{.fire = on_mend_rebuild}, faults, 0};
+    faults->coord = (struct mend){{.fire = on_mend_coord}, faults, 0, 0};
+    faults->rebuild = (struct mend){{.fire = on_mend_rebuild}, faults, 0, 0};
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
-        faults->databases[i] = (struct mend){{.fire = on_mend_database}, faults, i};
+        faults->databases[i] = (struct mend){{.fire = on_mend_database}, faults, i, 0};
+        faults->clocks[i] = (struct mend){{.fire = on_mend_clock}, faults, i, 0};
     }
     return faults;
 }
@@ -330,6 +371,10 @@ void sim_faults_heal(struct sim_faults *faults)
     }
     for (uint32_t i = 0; i < sim->options.database_count; i++) {
         sim_cancel(sim, &faults->databases[i].event);
+        if (faults->clocks[i].event.is_planned) {
+            sim_cancel(sim, &faults->clocks[i].event);
+            sim_clock_step(sim, i, faults->clocks[i].step_us);
+        }
         sim_store_up(sim->store, i);
     }
     for (uint32_t i = 0; i < sim->options.node_count; i++) {

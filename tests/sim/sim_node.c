@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_coord.h"
 #include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_load.h"
@@ -131,6 +132,18 @@ static void list_done(struct store_queue_list *list)
     }
 }
 
+/* The offset from the wall clock is a figure for people: nothing depends on it. */
+static void look_at_wall(struct sim_node *node)
+{
+    int64_t most_us = node->sim->options.wall_us;
+
+    for (uint32_t i = 0; i < node->sim->options.database_count; i++) {
+        int64_t wall_us = sim_clock(node->sim, i) + prng_between(&node->wall, -most_us, most_us);
+
+        (void)clock_estimate_offset(&node->clocks[i], sim_node_boot(node), wall_us);
+    }
+}
+
 static void on_poll(struct sim *sim, struct sim_event *event, bool is_dropped)
 {
     struct sim_node *node = CONTAINER_OF(event, struct sim_node, poll);
@@ -138,6 +151,7 @@ static void on_poll(struct sim *sim, struct sim_event *event, bool is_dropped)
     if (is_dropped) {
         return;
     }
+    look_at_wall(node);
     if (!node->is_listing) {
         node->list = (struct store_queue_list){.cb = list_done, .owner = node};
         node->is_listing = node->store->queue_list(node->store, &node->list) == 0;
@@ -193,6 +207,7 @@ void sim_node_init(struct sim_node *node, struct sim *sim, uint32_t number)
     node->number = number;
     (void)snprintf(node->name, sizeof(node->name), "node-%u", number);
     prng_init_named(&node->prng, sim->options.seed, node->name);
+    prng_init_named(&node->wall, sim->options.seed, "wall");
     node->boot_offset = prng_between(&node->prng, US_PER_S, 1000 * US_PER_S);
     node->drift_ppm = (int32_t)prng_between(&node->prng, -drift_ppm, drift_ppm);
     list_init(&node->waiting);
@@ -286,6 +301,7 @@ void sim_node_start(struct sim_node *node)
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
         clock_estimate_init(&node->clocks[i]);
     }
+    sim_clock_forget(sim, node->number);
     fill_options(node, &options);
     node->store = sim_store_open(sim->store, node);
     node->coord = sim_coord_open(sim->coord, node, &options.self, &events);
@@ -359,6 +375,8 @@ void sim_node_pause(struct sim_node *node, int64_t span_us)
     REQUIRE(node->is_up && !node->is_paused);
     TRACE(&node->sim->trace, "pause", node->number, span_us);
     node->is_paused = true;
+    node->is_stalled = false;
+    node->paused_at = sim_node_boot(node);
     sim_coord_set_paused(node->sim->coord, node);
     sim_cancel(node->sim, &node->change);
     sim_after(node->sim, &node->change, span_us);
@@ -372,6 +390,12 @@ void sim_node_resume(struct sim_node *node)
     REQUIRE(node->is_up && node->is_paused);
     TRACE(&node->sim->trace, "resume", node->number);
     node->is_paused = false;
+    if (node->is_stalled) {
+        int64_t span_us = sim_node_boot(node) - node->paused_at;
+
+        node->boot_offset -= span_us;
+        sim_clock_stall(node->sim, node->number, span_us);
+    }
     sim_cancel(node->sim, &node->change);
     sim_coord_set_paused(node->sim->coord, node);
     list_init(&waiting);

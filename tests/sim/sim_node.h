@@ -18,6 +18,8 @@ struct sim_node {
     uint32_t life; /* counts the starts */
     bool is_up;
     bool is_paused;
+    bool is_stalled; /* and its boot clock stands still: a virtual machine that is stopped */
+    boot_us paused_at;
     bool is_draining;
     char name[16];
     char instance[INSTANCE_TEXT_LEN + 1];
@@ -39,6 +41,7 @@ struct sim_node {
     int64_t drain_until;
     struct store_queue_list list;
     bool is_listing;
+    struct prng wall; /* how far its wall clock is off */
 };
 
 /* shape: sim is built far enough to start processes. The node is down. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define MINUTE_US (60 * US_PER_S)
+#define HOUR_US   (60 * MINUTE_US)
 
 /* Name, and the promises as which it may be caught: the one that it breaks, or where that comes out
  * in several ways, those. */
@@ -231,6 +232,8 @@ static const struct option {
     OPTION("slow", slow_permille),
     OPTION("slow_us", slow_us),
     OPTION("drift_ppm", drift_ppm),
+    OPTION("database_drift_ppm", database_drift_ppm),
+    OPTION("wall_us", wall_us),
     OPTION("give_up", give_up_permille),
     OPTION("refuse", refuse_permille),
     OPTION("short", short_permille),
@@ -238,6 +241,7 @@ static const struct option {
     OPTION("database_down_every_us", database_down_every_us),
     OPTION("database_down_us", database_down_us),
     OPTION("clock_step_every_us", clock_step_every_us),
+    OPTION("clock_step_us", clock_step_us),
     OPTION("timeline_every_us", timeline_every_us),
     OPTION("promote_every_us", promote_every_us),
     OPTION("standby_lag_us", standby_lag_us),
@@ -257,6 +261,7 @@ static const struct option {
     OPTION("down_us", down_us),
     OPTION("pause_every_us", pause_every_us),
     OPTION("pause_us", pause_us),
+    OPTION("stall", stall_permille),
     OPTION("drain_every_us", drain_every_us),
     OPTION("one_gone", is_one_gone),
     OPTION("call_lost", call_lost_permille),
@@ -425,7 +430,16 @@ static void draw_databases(struct sim_options *options, uint64_t seed)
 
     prng_init_named(&prng, seed, "databases");
     options->promote_every_us = every(&prng, 2 * MINUTE_US);
+    if (options->rebuild_every_us > 0) {
+        options->promote_every_us = 0; // Both lose their memory: nobody knows what was given.
+    }
     options->standby_lag_us = PICK(&prng, 50000, 1000000, 5000000);
+    options->clock_step_every_us = every(&prng, MINUTE_US);
+    options->clock_step_us = PICK(&prng, 400000, 3 * US_PER_S, HOUR_US, 24 * HOUR_US);
+    options->drift_ppm = (int32_t)PICK(&prng, options->drift_ppm, 500);
+    options->database_drift_ppm = (int32_t)PICK(&prng, 0, 50, 500);
+    options->wall_us = PICK(&prng, 0, HOUR_US, 24 * HOUR_US);
+    options->stall_permille = share(&prng, 100);
 }
 
 void sim_options_mutate(struct sim_options *options, enum sim_mutant mutant)

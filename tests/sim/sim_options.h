@@ -17,9 +17,6 @@ struct sim_edge;
 
 #define SIM_NODE_COUNT_MAX 8U
 
-/* A database's clock jumps by at most this: less than the margin of a claim. */
-#define SIM_STEP_US_MAX (400 * US_PER_MS)
-
 /* A part of the simulated world that is broken on purpose, to see its checker bite. */
 enum sim_mutant {
     SIM_MUTANT_NONE = 0,
@@ -85,7 +82,9 @@ struct sim_options {
     int64_t turn_us;        /* most that a loop turn is late */
     uint32_t slow_permille; /* stages that take up to slow_us */
     int64_t slow_us;
-    int32_t drift_ppm; /* most that a boot clock runs off */
+    int32_t drift_ppm;          /* most that a boot clock runs off */
+    int32_t database_drift_ppm; /* most that a database's clock does */
+    int64_t wall_us;            /* most that the wall clock of a broker is off, anew each time */
     /* faults of the store */
     uint32_t give_up_permille; /* per stage */
     uint32_t refuse_permille;  /* per request */
@@ -93,7 +92,8 @@ struct sim_options {
     int64_t orphan_us;         /* most that an orphan rests between stages */
     int64_t database_down_every_us;
     int64_t database_down_us;    /* mean */
-    int64_t clock_step_every_us; /* a database's clock jumps, up to SIM_STEP_US_MAX */
+    int64_t clock_step_every_us; /* a database's clock jumps */
+    int64_t clock_step_us;       /* at most so far; back and for good only a little */
     int64_t timeline_every_us;   /* a broker hears of a failover */
     int64_t promote_every_us;    /* a standby takes over that lacks the last commits */
     int64_t standby_lag_us;      /* most that is lost then */
@@ -116,7 +116,8 @@ struct sim_options {
     int64_t kill_every_us;
     int64_t down_us; /* mean */
     int64_t pause_every_us;
-    int64_t pause_us; /* mean */
+    int64_t pause_us;        /* mean */
+    uint32_t stall_permille; /* pauses with which the boot clock stands still, too */
     int64_t drain_every_us;
     bool is_one_gone; /* the first broker is dead for good when the faults end */
     /* faults of the network between users and brokers */

@@ -8,6 +8,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_store_reply.h"
@@ -44,6 +45,7 @@ struct door {
     struct sim_node *node;
     enum sim_store_fate fate;              /* of its next write */
     enum sim_store_fate nth;               /* of the request that is being made */
+    int64_t executed;                      /* of the reply that is being delivered */
     uint32_t timeline[DATABASE_COUNT_MAX]; /* of the last connection; 0: there was none */
 };
 
@@ -57,6 +59,7 @@ struct step {
     enum store_mem_kind kind;
     uint32_t database;
     int64_t submitted;
+    int64_t executed;    /* true time */
     int64_t waits_since; /* 0: it does not */
     enum deed deed;
     bool is_doomed; /* its transaction is rolled back with the connection */
@@ -133,7 +136,8 @@ static void on_clock(void *ctx, uint32_t database, boot_us sent, boot_us receive
     struct door *door = ctx;
     struct clock_sample sample = {sent, received, database_us};
 
-    (void)clock_estimate_add(&door->node->clocks[database], &sample);
+    sim_clock_heard(door->sim_store->sim, door->node->number, database, door->executed,
+                    clock_estimate_add(&door->node->clocks[database], &sample));
 }
 
 static boot_us boot_now(void *ctx)
@@ -469,6 +473,10 @@ static void step_client(struct step *step)
     if (info.stage == STORE_MEM_SUBMITTED && still_waits(step)) {
         return;
     }
+    if (info.stage == STORE_MEM_SUBMITTED) {
+        step->executed = store->sim->now;
+    }
+    step->door->executed = step->executed;
     switch (store_mem_step(store->sim->mem, step->request)) {
     case STORE_MEM_GONE:
         step_free(step);

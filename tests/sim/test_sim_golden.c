@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "tests/lib/must.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_standby.h"
 #include "tests/sim/sim_tell.h"
 #include "tests/sim/story.h"
@@ -235,12 +236,10 @@ static void clock_step(void)
     (void)story_create(sim, 1, 5000);
     story_pass(sim, 500 * US_PER_MS);
     say(&t, "forward");
-    TRACE(&sim->trace, "clock-step", 0, 300 * US_PER_MS);
-    sim->clock_offset[0] += 300 * US_PER_MS;
+    sim_clock_step(sim, 0, 300 * US_PER_MS);
     story_pass(sim, 2 * US_PER_S);
     say(&t, "back");
-    TRACE(&sim->trace, "clock-step", 0, -300 * US_PER_MS);
-    sim->clock_offset[0] -= 300 * US_PER_MS;
+    sim_clock_step(sim, 0, -300 * US_PER_MS);
     story_pass(sim, 4 * US_PER_S);
     end(&t, "clock_step");
 }

@@ -14,6 +14,9 @@
 #define TRIP   200 /* shortest one-way trip, microseconds */
 #define SECOND US_PER_S
 
+/* What two clocks part by in the window, if they do as much as is allowed for. */
+#define TWO_DRIFTS_US (2 * CLOCK_DRIFT_PPM * CLOCK_WINDOW_US / 1000000)
+
 /* A database clock that drifts and can be stepped, and a network with delays. */
 struct world {
     struct clock_estimate estimate;
@@ -107,15 +110,15 @@ Test(clock_estimate, is_never_ahead_and_at_most_a_fast_trip_late_within_the_drif
 {
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct world w;
-        int64_t drift = (int64_t)(seed % 5) * 50 - 100; // −100 … 100 ppm
+        int64_t drift = ((int64_t)(seed % 5) - 2) * CLOCK_DRIFT_PPM / 2; // All that is agreed.
 
         world_init(&w, seed, drift, seed % 2 == 0 ? 3000 : 200000);
         (void)exchange(&w);
         run(&w, 3, 0, 400000); // Practice, before it may be held to the fast trips.
         // One trip in ten is a fast one, and they are many; two drifts over two seconds.
-        run(&w, 20, 0, seed % 2 == 0 ? TRIP + 450 : 200000 + 400);
+        run(&w, 20, 0, seed % 2 == 0 ? TRIP + TWO_DRIFTS_US + 50 : 200000 + TWO_DRIFTS_US);
         if (seed % 2 == 0) {
-            cr_assert(clock_estimate_error(&w.estimate, w.now) < 2 * TRIP + 850);
+            cr_assert(clock_estimate_error(&w.estimate, w.now) < 2 * TRIP + 2 * TWO_DRIFTS_US + 50);
         }
     }
 }
@@ -128,14 +131,30 @@ Test(clock_estimate, with_steady_replies_is_late_by_the_fastest_trip_only)
     run(&w, 10, 0, TRIP + 20);
 }
 
+/* What allowing for so much drift costs: a busy database is answered from all the time. */
+Test(clock_estimate, with_replies_every_few_milliseconds_the_drift_allowed_for_costs_no_lateness)
+{
+    struct world w;
+    int64_t late_us = 0;
+
+    world_init(&w, 15, 0, TRIP);
+    (void)exchange(&w);
+    for (int i = 0; i < 10000; i++) {
+        (void)exchange(&w);
+        w.now += prng_between(&w.prng, 0, 4000);
+        late_us += truth(&w, w.now) - look(&w).lower_us;
+    }
+    cr_assert(late_us / 10000 < TRIP + 5, "late by %ld on average", (long)(late_us / 10000));
+}
+
 /* Beyond the agreed drift the promise is not exact, but the harm is small and bounded. */
-Test(clock_estimate, at_five_times_the_drift_is_ahead_by_less_than_a_millisecond)
+Test(clock_estimate, at_half_again_the_drift_is_ahead_by_about_a_millisecond)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct world w;
 
-        world_init(&w, seed, seed % 2 == 0 ? 500 : -500, 3000);
-        run(&w, 30, 900, 5000);
+        world_init(&w, seed, seed % 2 == 0 ? 1500 : -1500, 3000);
+        run(&w, 30, 1100, 6000);
     }
 }
 
@@ -149,12 +168,12 @@ Test(clock_estimate, error_grows_slowly_without_replies)
     w.now += 3600 * SECOND;
     range = look(&w);
     cr_assert(range.lower_us <= truth(&w, w.now) && range.upper_us >= truth(&w, w.now));
-    cr_assert(clock_estimate_error(&w.estimate, w.now) < 3600 * 200 + 3000);
-    cr_assert(clock_estimate_error(&w.estimate, w.now) > 3600 * 200 - 1000);
+    cr_assert(clock_estimate_error(&w.estimate, w.now) < 3600 * 2 * CLOCK_DRIFT_PPM + 3000);
+    cr_assert(clock_estimate_error(&w.estimate, w.now) > 3600 * 2 * CLOCK_DRIFT_PPM - 1000);
     cr_assert(clock_estimate_age(&w.estimate, w.now) >= 3600 * SECOND);
     cr_assert_neq(exchange(&w), CLOCK_IGNORED);
-    cr_assert(clock_estimate_error(&w.estimate, w.now) < 720000);
-    run(&w, 5, 0, 800000); // Back to the trips when the old reply has left the window.
+    cr_assert(clock_estimate_error(&w.estimate, w.now) < 3600 * 2 * CLOCK_DRIFT_PPM);
+    run(&w, 5, 0, 8000000); // Back to the trips when the old reply has left the window.
     run(&w, 5, 0, 3000);
 }
 
@@ -172,10 +191,10 @@ Test(clock_estimate, a_reply_counts_for_two_seconds_and_no_longer)
     slow = (struct clock_sample){w.now - 50000, w.now, truth(&w, w.now - 25000)};
     cr_assert_eq(clock_estimate_add(&w.estimate, &slow), CLOCK_TAKEN);
     w.now = fast + 2 * SECOND;
-    cr_assert(clock_estimate_error(&w.estimate, w.now) < 2 * TRIP + 500);
+    cr_assert(clock_estimate_error(&w.estimate, w.now) < 2 * TRIP + TWO_DRIFTS_US + 50);
     w.now = fast + 2 * SECOND + 1;
     cr_assert(look(&w).upper_us - truth(&w, w.now) > 25000);
-    cr_assert(look(&w).upper_us - truth(&w, w.now) < 26000);
+    cr_assert(look(&w).upper_us - truth(&w, w.now) < 25000 + CLOCK_DRIFT_PPM + 500);
 }
 
 /* The samples that are known to prove the most are those that a look at all of them finds. */
@@ -300,6 +319,52 @@ Test(clock_estimate, holds_after_a_step_backward_until_the_database_catches_up)
     cr_assert_eq(exchange(&w), CLOCK_TAKEN);
     cr_assert_eq(clock_estimate_held(&w.estimate, w.now), 0);
     run(&w, 5, 0, 3000);
+}
+
+/* A reply that took so long that it agrees with the clock before and after a step denies neither:
+ * what has been seen of the step still counts, above all in the upper bound. */
+Test(clock_estimate, a_slow_reply_does_not_deny_a_step_that_is_pending)
+{
+    struct world w;
+    struct clock_sample slow;
+
+    world_init(&w, 16, 0, 1000);
+    run(&w, 5, 0, 3000);
+    w.step_us += SECOND;
+    cr_assert_eq(exchange(&w), CLOCK_STEP_PENDING);
+    slow = (struct clock_sample){.sent = w.now, .db_us = truth(&w, w.now + 10000)};
+    w.now += 1200000;
+    slow.received = w.now;
+    cr_assert_eq(clock_estimate_add(&w.estimate, &slow), CLOCK_TAKEN);
+    cr_assert(look(&w).upper_us >= truth(&w, w.now));
+    cr_assert(look(&w).lower_us < truth(&w, w.now) - 900000, "believed too early");
+    w.now += 900000; // What was known before the step is too old by now.
+    (void)exchange(&w);
+    cr_assert(look(&w).lower_us > truth(&w, w.now) - 3000);
+}
+
+/* One that was answered before the step was seen says what the clock was then. */
+Test(clock_estimate, an_old_reply_that_comes_late_denies_no_step_and_is_none_itself)
+{
+    struct world w;
+    struct clock_sample old;
+
+    world_init(&w, 17, 0, 1000);
+    run(&w, 5, 0, 3000);
+    old = (struct clock_sample){.sent = w.now, .db_us = truth(&w, w.now + 1000)};
+    w.now += 2000;
+    w.step_us += 700000;
+    cr_assert_eq(exchange(&w), CLOCK_STEP_PENDING);
+    old.received = w.now;
+    cr_assert_eq(clock_estimate_add(&w.estimate, &old), CLOCK_TAKEN);
+    cr_assert(look(&w).upper_us >= truth(&w, w.now));
+    old = (struct clock_sample){.sent = w.now, .db_us = truth(&w, w.now + 1000) + 300000};
+    w.step_us -= 10 * SECOND;
+    w.now += 2000;
+    cr_assert_eq(exchange(&w), CLOCK_STEP_BACKWARD);
+    old.received = w.now;
+    cr_assert_eq(clock_estimate_add(&w.estimate, &old), CLOCK_IGNORED);
+    cr_assert(clock_estimate_held(&w.estimate, w.now) > 9 * SECOND);
 }
 
 Test(clock_estimate, a_wrong_local_clock_shows_in_the_offset_only)
