@@ -307,10 +307,21 @@ void check_reported(struct check *check, const struct sim_node *node, const stru
     }
 }
 
+/* The last attempt with a number, also one whose claim was lost or passed over by a clock. */
+static struct check_attempt *newest_of(const struct check_task *task, uint32_t number)
+{
+    for (size_t i = task->attempt_count; i > 0; i--) {
+        if (task->attempts[i - 1].attempt == number) {
+            return &task->attempts[i - 1];
+        }
+    }
+    return NULL;
+}
+
 void check_told(struct check *check, const struct sim_node *node, const struct report *report)
 {
     const struct check_task *task = check_task_find(check, report->shard, report->id);
-    struct check_attempt *found = task == NULL ? NULL : check_attempt_find(task, report->attempt);
+    struct check_attempt *found = task == NULL ? NULL : newest_of(task, report->attempt);
     struct shard_view view;
 
     broker_inspect_shard(node->broker, report->shard, &view);
