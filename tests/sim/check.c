@@ -232,11 +232,22 @@ static void commit_claim(struct check *check, struct check_task *task, const str
 }
 
 /* Whether an attempt's end may be recorded as a failure or an unknown outcome. */
+/* Whether an attempt that is not in the history, for a promotion revived its claim, was told to
+ * have ended so. */
+static bool was_told(const struct check_task *task, uint32_t number, enum outcome outcome)
+{
+    return task->told_attempt == number && task->told == outcome;
+}
+
 static bool may_give_up(const struct check *check, const struct check_task *task, uint32_t number,
                         bool for_good)
 {
     if (check_latest(check, task->shard) >= task->claim_deadline_ms * US_PER_MS) {
         return true; // It is over, and its outcome may have been lost.
+    }
+    if (was_told(task, number, OUTCOME_RETRY) ||
+        (for_good && was_told(task, number, OUTCOME_DEAD))) {
+        return true;
     }
     for (size_t i = 0; i < task->attempt_count; i++) {
         enum outcome reported = task->attempts[i].reported;
@@ -263,7 +274,8 @@ static bool was_done(const struct check_task *task, uint32_t number)
             return true;
         }
     }
-    return false;
+    return number == task->claimed &&
+           (was_told(task, number, OUTCOME_DONE) || was_told(task, number, OUTCOME_OBSOLETE));
 }
 
 /* The call under way that asked for this due time; 0 if there is none, or more than one. */

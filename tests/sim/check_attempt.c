@@ -320,7 +320,7 @@ static struct check_attempt *newest_of(const struct check_task *task, uint32_t n
 
 void check_told(struct check *check, const struct sim_node *node, const struct report *report)
 {
-    const struct check_task *task = check_task_find(check, report->shard, report->id);
+    struct check_task *task = check_task_find(check, report->shard, report->id);
     struct check_attempt *found = task == NULL ? NULL : newest_of(task, report->attempt);
     struct shard_view view;
 
@@ -332,7 +332,13 @@ void check_told(struct check *check, const struct sim_node *node, const struct r
         task->end != CHECK_PENDING) {
         if (task == NULL ? check_lost_find(check, report->shard, report->id) != NULL
                          : task->lost_at != 0) {
-            return; // It does not know yet what was lost in a promotion.
+            if (task != NULL) {
+                // It does not know yet what was lost in a promotion, or a claim that was given back
+                // before its start has come back to life.
+                task->told_attempt = report->attempt;
+                task->told = report->outcome;
+            }
+            return;
         }
         sim_fail(check->sim, SIM_UNSAFE, "K-3",
                  "an outcome of attempt %u was taken, which is not the live claim of task %llx of "

@@ -85,6 +85,8 @@ struct check_task {
     int64_t lost_at; /* true time of the last promotion that has changed it; 0: none */
     struct check_lost_claim *lost_claims;
     size_t lost_claim_count;
+    uint32_t told_attempt; /* one without record here that was told to have ended; 0: none */
+    enum outcome told;
     uint64_t *updates; /* calls under way that update it */
     size_t update_count;
     uint64_t *cancels; /* calls under way, or lost, that cancel it by id */
