@@ -142,8 +142,8 @@ CASES = {
     "ctrl_c_while_servers_start_leaves_none": (
         DEMO, "starting PostgreSQL", to_all(signal.SIGINT), 130),
     "sigterm_while_brokers_start_leaves_none": (
-        DEMO, "starting two brokers", to_it(signal.SIGTERM), 143),
-    "kill_9_leaves_no_process": (DEMO, "starting two brokers", to_it(signal.SIGKILL), -9),
+        DEMO, "starting 2 brokers", to_it(signal.SIGTERM), 143),
+    "kill_9_leaves_no_process": (DEMO, "starting 2 brokers", to_it(signal.SIGKILL), -9),
     "sigterm_ends_a_run_of_tests": (TESTS, "Start", to_it(signal.SIGTERM), 143),
     "kill_9_of_a_run_of_tests_leaves_no_process": (TESTS, "Start", to_it(signal.SIGKILL), -9),
 }
