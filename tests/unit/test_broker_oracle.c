@@ -126,6 +126,7 @@ static void on_report(struct rig *rig, const struct report *report)
     struct twin *twin = find_twin(report->id);
 
     (void)rig;
+    cr_assert_not_null(twin);
     twin->is_done = false;
     twin->may_be_over = true; // Its last commit may have gone through.
 }
@@ -136,6 +137,7 @@ static void end_attempt(uint32_t at, bool is_calm)
     struct twin *twin = find_twin(world.rig.seen[index].id);
     bool is_done = is_calm || !chance(4);
 
+    cr_assert_not_null(twin);
     world.running[at] = world.running[--world.running_count];
     world.narrow -= world.rig.seen[index].queue == 2;
     twin->is_done = is_done;
