@@ -153,8 +153,7 @@ MUTANTS = {
         core("window.c", "if (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue) &&",
              "if (queue->line_len > 1000000000 &&")]),
     "large-payload-kept": ("memory", [
-        core("entry.c", "        block_shed(entry->body.block); // It was fetched, and",
-             "        entry->body.block; // It was fetched, and"),
+        core("entry.c", "    entry->body.block = block_shed(entry->body.block);\n", ""),
         core("entry.c", "if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {",
              "if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX && task->payload.len == 0) {")]),
     # --- time ---

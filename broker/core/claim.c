@@ -317,11 +317,7 @@ static void look_when_expired(struct shard *shard, struct entry *entry)
 {
     span_ms lead_ms = shard->broker->databases[shard->database].lead_ms;
 
-    if (entry->state != ENTRY_WAITING) {
-        entry_move(entry, ENTRY_WAITING);
-    }
-    wheel_node_init(&entry->node);
-    entry_wake_at(shard, entry, time_add(block_expire_ms(entry_block(entry)), lead_ms + 1));
+    entry_wait(shard, entry, time_add(block_expire_ms(entry_block(entry)), lead_ms + 1));
 }
 
 /* It will not be claimed any more. */
@@ -668,10 +664,10 @@ static void settle_go_on(struct shard *shard, struct entry *entry, const struct 
         claim_land(shard->broker, entry, true);
     }
     if (pause && window_has(shard, op->task.queue, entry->due_ms, entry->seq)) {
-        entry_move(entry, ENTRY_WAITING); // The outbound had no room: not in a hot loop.
-        entry_wake_at(shard, entry,
-                      lower_ms(shard->broker, shard->database) + WITHDRAWN_MS +
-                          shard->broker->databases[shard->database].lead_ms);
+        // The outbound had no room: not in a hot loop.
+        entry_wait(shard, entry,
+                   lower_ms(shard->broker, shard->database) + WITHDRAWN_MS +
+                       shard->broker->databases[shard->database].lead_ms);
         return;
     }
     entry_place(shard, entry);

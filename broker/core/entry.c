@@ -253,6 +253,18 @@ void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms)
     wheel_add(wheel_of(shard, entry), &entry->node, at_ms);
 }
 
+void entry_wait(struct shard *shard, struct entry *entry, wall_ms at_ms)
+{
+    REQUIRE(!entry->flying);
+    // It may have been fetched, and is not claimed after all.
+    entry->body.block = block_shed(entry->body.block);
+    if (entry->state != ENTRY_WAITING) {
+        entry_move(entry, ENTRY_WAITING);
+    }
+    wheel_node_init(&entry->node);
+    entry_wake_at(shard, entry, at_ms);
+}
+
 void entry_place(struct shard *shard, struct entry *entry)
 {
     REQUIRE(!entry->flying);
@@ -262,8 +274,5 @@ void entry_place(struct shard *shard, struct entry *entry)
         return;
     }
     entry_unlink(shard, entry);
-    entry->body.block =
-        block_shed(entry->body.block); // It was fetched, and is not claimed after all.
-    entry_move(entry, ENTRY_WAITING);
-    entry_wake_at(shard, entry, entry->due_ms);
+    entry_wait(shard, entry, entry->due_ms);
 }

@@ -42,6 +42,10 @@ struct queue_state *entry_queue(const struct broker *broker, const struct entry 
  */
 void entry_place(struct shard *shard, struct entry *entry);
 
+/* Let an entry that is in no list, and whose attempt has landed, wait until `at_ms`: every way to
+ * ENTRY_WAITING leads through here, so that nothing that waits holds a large payload. */
+void entry_wait(struct shard *shard, struct entry *entry, wall_ms at_ms);
+
 /* Put an entry that is in no list into the wheel of its database. */
 void entry_wake_at(struct shard *shard, struct entry *entry, wall_ms at_ms);
 

@@ -8,7 +8,6 @@
 #include "broker/core/line.h"
 #include "broker/core/reading.h"
 #include "broker/core/shard.h"
-#include "broker/core/task_life.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
@@ -21,9 +20,8 @@ static void supply(struct shard *shard, struct entry *entry, struct block *block
         entry->body.block = block;
         line_add_fetched(shard->broker, entry);
     } else {
-        wheel_node_init(&entry->node);
-        entry_move(entry, ENTRY_WAITING); // Not in a hot loop.
-        entry_wake_at(shard, entry, lower_ms(shard->broker, shard->database) + WITHDRAWN_MS);
+        // Not in a hot loop.
+        entry_wait(shard, entry, lower_ms(shard->broker, shard->database) + WITHDRAWN_MS);
     }
 }
 

@@ -231,7 +231,6 @@ static void commit_claim(struct check *check, struct check_task *task, const str
     }
 }
 
-/* Whether an attempt's end may be recorded as a failure or an unknown outcome. */
 /* Whether an attempt that is not in the history, for a promotion revived its claim, was told to
  * have ended so. */
 static bool was_told(const struct check_task *task, uint32_t number, enum outcome outcome)
@@ -239,27 +238,28 @@ static bool was_told(const struct check_task *task, uint32_t number, enum outcom
     return task->told_attempt == number && task->told == outcome;
 }
 
+/* Whether an attempt with this number is known to have ended so. One whose claim was lost, or
+ * passed over by a clock, counts as well: nothing tells them apart. */
+static bool was_reported(const struct check_task *task, uint32_t number, enum outcome outcome)
+{
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        if (task->attempts[i].attempt == number && task->attempts[i].reported == outcome) {
+            return true;
+        }
+    }
+    return outcome != OUTCOME_UNKNOWN && was_told(task, number, outcome);
+}
+
+/* Whether an attempt's end may be recorded as a failure or an unknown outcome. */
 static bool may_give_up(const struct check *check, const struct check_task *task, uint32_t number,
                         bool for_good)
 {
     if (check_latest(check, task->shard) >= task->claim_deadline_ms * US_PER_MS) {
         return true; // It is over, and its outcome may have been lost.
     }
-    if (was_told(task, number, OUTCOME_RETRY) ||
-        (for_good && was_told(task, number, OUTCOME_DEAD))) {
-        return true;
-    }
-    for (size_t i = 0; i < task->attempt_count; i++) {
-        enum outcome reported = task->attempts[i].reported;
-
-        // One of the same number whose claim was lost counts as well: nothing tells them apart.
-        if (task->attempts[i].attempt == number &&
-            (reported == OUTCOME_RETRY ||
-             (for_good && (reported == OUTCOME_DEAD || reported == OUTCOME_UNKNOWN)))) {
-            return true;
-        }
-    }
-    return false;
+    return was_reported(task, number, OUTCOME_RETRY) ||
+           (for_good && (was_reported(task, number, OUTCOME_DEAD) ||
+                         was_reported(task, number, OUTCOME_UNKNOWN)));
 }
 
 /* Whether the live attempt, by its number, has been done. */
@@ -533,7 +533,7 @@ static void commit_dead(struct check *check, struct check_task *task, const stru
                  op->attempt);
     }
     check_counts(check, task, op);
-    check_queues_given_up(check, task, check_attempt_find(task, op->attempt));
+    check_queues_given_up(check, task, was_reported(task, op->attempt, OUTCOME_DEAD));
     remember_key(check, task, op);
     end_task(check, task, CHECK_DEAD);
 }

@@ -344,8 +344,10 @@ void check_told(struct check *check, const struct sim_node *node, const struct r
                  "an outcome of attempt %u was taken, which is not the live claim of task %llx of "
                  "shard %u",
                  report->attempt, (unsigned long long)report->id.seq, report->shard);
-    } else if (found->reported == 0 || found->reported == OUTCOME_UNKNOWN) {
-        found->receiver = report->outcome; // It has been heard after all.
+    } else if (found->reported == 0 || found->reported == OUTCOME_UNKNOWN ||
+               found->attempt == task->reopened) {
+        // It has been heard after all; or what was recorded of it before is lost.
+        found->receiver = report->outcome;
         found->reported = report->outcome;
     }
 }

@@ -85,6 +85,7 @@ struct check_task {
     int64_t lost_at; /* true time of the last promotion that has changed it; 0: none */
     struct check_lost_claim *lost_claims;
     size_t lost_claim_count;
+    uint32_t reopened;     /* one whose end a promotion has taken back: its claim is live again */
     uint32_t told_attempt; /* one without record here that was told to have ended; 0: none */
     enum outcome told;
     uint64_t *updates; /* calls under way that update it */
@@ -223,10 +224,10 @@ struct check_text {
 };
 struct check_text check_name(const struct check_task *task);
 
-/* A task goes on after a failure, or is given up; its counts are the new ones. */
+/* A task goes on after a failure, or is given up; its counts are the new ones. is_refused: its
+ * receiver said never. */
 void check_queues_retried(struct check *check, const struct check_task *task);
-void check_queues_given_up(struct check *check, const struct check_task *task,
-                           const struct check_attempt *attempt);
+void check_queues_given_up(struct check *check, const struct check_task *task, bool is_refused);
 
 /* Lists of call numbers. */
 void check_numbers_add(uint64_t **numbers, size_t *count, uint64_t number);

@@ -102,13 +102,12 @@ void check_queues_retried(struct check *check, const struct check_task *task)
     }
 }
 
-void check_queues_given_up(struct check *check, const struct check_task *task,
-                           const struct check_attempt *attempt)
+void check_queues_given_up(struct check *check, const struct check_task *task, bool is_refused)
 {
     const struct sim_policy_bounds *bounds = sim_policies_bounds(check->sim->policies, task->queue);
 
     if (task->failures < bounds->failures_min && task->unknowns < bounds->unknowns_min &&
-        !bounds->was_at_most_once && (attempt == NULL || attempt->reported != OUTCOME_DEAD)) {
+        !bounds->was_at_most_once && !is_refused) {
         sim_fail(check->sim, SIM_UNSAFE, "K-2",
                  "%s is given up after %u failures and %u unknown outcomes", check_name(task).text,
                  task->failures, task->unknowns);

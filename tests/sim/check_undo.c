@@ -114,9 +114,18 @@ static void lose_claim(struct check_task *task)
     }
 }
 
+/* Whether the claim of the row as it was is live in the other one. */
+static bool is_live(const struct check_task *task, const struct check_task *row)
+{
+    return task->end == CHECK_PENDING && task->attempt < row->claimed;
+}
+
 /* The row's own part of a task is as it was; what was seen of it from outside stays. */
 static void restore(struct check *check, struct check_task *task, const struct check_task *row)
 {
+    if (is_live(row, row) && !is_live(task, row)) {
+        task->reopened = row->claimed;
+    }
     if (task->claimed != row->claimed) {
         lose_claim(task);
     }

@@ -103,6 +103,45 @@ Test(broker_room, a_large_payload_is_in_memory_only_while_it_is_needed)
     rig_close(&rig);
 }
 
+/* Its payload has been read, and then its time may be over, or not: the clock is not known so well.
+ */
+Test(broker_room, a_task_that_waits_to_be_over_for_sure_holds_no_large_payload)
+{
+    static struct rig rig;
+    struct memory_view view;
+    struct broker_stats stats;
+    struct call call;
+    bool is_read = false;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 0, rig_time(&rig) + 1000);
+    call.task.expire_ms = rig_time(&rig) + 3000;
+    call.task.payload = (struct slice){large, sizeof(large)};
+    rig_ask(&rig, &call);
+    while (!is_read && rig_time(&rig) < call.task.due_ms) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        (void)turn_without(&rig, STORE_MEM_READ);
+        broker_inspect_memory(rig.broker, &view);
+        is_read = view.fetching == 1;
+        if (!is_read) {
+            rig_turn(&rig); // A check of epochs.
+        }
+    }
+    cr_assert(is_read);
+    rig.now.database[0].upper_us = (call.task.expire_ms + 1) * US_PER_MS;
+    rig_turn(&rig);
+    rig_turn(&rig);
+    broker_inspect_memory(rig.broker, &view);
+    cr_assert_eq(view.fetching, 0);
+    cr_assert_eq(view.large_count, 0, "it was read for nothing");
+    cr_assert_lt(view.payload_bytes, sizeof(large));
+    cr_assert_eq(rig_entries(&rig), 1);
+    rig_pass(&rig, 5000);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(rig.seen_count + stats.expired, 1);
+    rig_close(&rig);
+}
+
 Test(broker_room, large_payloads_are_read_for_those_that_may_start_and_in_their_order)
 {
     static struct rig rig;
