@@ -215,7 +215,8 @@ static void put_away(struct shard *shard, struct entry *entry)
     line_add(broker, entry);
 }
 
-/* Put one row of a page away. False: the page ends before it, and its cursor has been set back. */
+/* Put one row of a page away. False: the page ends before it, and the page's own cursor has been
+ * set back, so that none of its other rows is lost. */
 static bool take_row(struct shard *shard, const struct store_read *page, const struct task *row)
 {
     struct place place = place_of(row->due_ms, row->id.seq);
@@ -236,7 +237,9 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
     }
     entry = window_take(shard, row);
     if (entry == NULL) {
+        // Both, for its queue may have been parked since the page was asked for.
         window_rewind(shard, row->queue, row->due_ms, row->id.seq);
+        rewind_to(shard, shard->page_park, before(place));
         return false;
     }
     if (entry->state == ENTRY_VISITING) {

@@ -17,10 +17,8 @@
 
 static struct rig rig;
 
-/* A queue of this concurrency, known to the core. */
-static void set_queue(uint32_t number, uint32_t concurrency)
+static struct queue queue_of(uint32_t number, uint32_t concurrency)
 {
-    static int64_t version = 1;
     struct queue queue;
 
     queue_init(&queue);
@@ -28,7 +26,23 @@ static void set_queue(uint32_t number, uint32_t concurrency)
     queue.concurrency_max = concurrency;
     queue.attempt_timeout_ms = 1000000;
     queue.retry.jitter_permille = 0;
-    broker_on_queues(rig.broker, &rig.now, &queue, 1, ++version);
+    return queue;
+}
+
+/* The queues that there are, known to the core. */
+static void set_queues(const struct queue *queues, size_t count)
+{
+    static int64_t version = 1;
+
+    broker_on_queues(rig.broker, &rig.now, queues, count, ++version);
+}
+
+/* The only queue: no other is known any more. */
+static void set_queue(uint32_t number, uint32_t concurrency)
+{
+    struct queue queue = queue_of(number, concurrency);
+
+    set_queues(&queue, 1);
 }
 
 /* One turn with replies to everything but reads, which hang. */
@@ -116,7 +130,7 @@ static void run_all(uint32_t queue, size_t count, uint32_t entries_max)
         rig_pass(&rig, 1);
         cr_assert_leq(rig_entries(&rig), entries_max);
     }
-    cr_assert_eq(map_count(&seen), count);
+    cr_assert_eq(map_count(&seen), count, "%zu of %zu", (size_t)map_count(&seen), count);
     for (; done < rig.seen_count; done++) {
         rig_end(&rig, done, OUTCOME_DONE);
     }
@@ -231,4 +245,32 @@ Test(broker_blocked, a_page_that_fails_takes_no_row_of_a_parked_queue_with_it)
     set_queue(1, 200); // The line is empty when the pages are asked for again.
     run_all(1, 5504, 5504);
     rig_close(&rig);
+}
+
+/* Memory runs out in the middle of a page, at a claimed row of a queue that the page itself has
+ * parked: not the park alone, the page too has to be read again from there. */
+Test(broker_blocked, a_page_that_ends_at_a_row_of_a_parked_queue_loses_no_row_behind_it)
+{
+    struct queue queues[] = {queue_of(1, 40), queue_of(2, 4000)};
+    uint32_t entries_max = rig_entry_count_max;
+
+    rig_entry_count_max = 2100; // Three shards of 830 tasks fill it.
+    rig_open(&rig);
+    set_queues(queues, 2);
+    // One bucket for all: within it rows are read in the order of their creation.
+    rig_set_time(&rig, (due_bucket(rig_time(&rig)) + 1) << DUE_BUCKET_SHIFT);
+    rig_pass(&rig, 10);
+    mem_free(create(1, 80, 2000));
+    mem_free(create(1, 40, 500));
+    rig_pass(&rig, 1000);
+    cr_assert_eq(rig.seen_count, 40, "the last are due first, and run while the others wait");
+    mem_free(create(2, 3200, 20000));
+    rig_pass(&rig, 2000);
+    cr_assert_eq(rig.seen_count, 40);
+    take_over();
+    cr_assert_gt(rig_entries(&rig), 2000, "memory is full");
+    rig_pass(&rig, 18000);
+    run_all(2, 3200, 2100);
+    rig_close(&rig);
+    rig_entry_count_max = entries_max;
 }
