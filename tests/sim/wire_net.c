@@ -333,6 +333,9 @@ static void free_socket(struct wire_socket *socket)
     drop_pieces(socket, &socket->coming);
     drop_pieces(socket, &socket->here);
     list_del(&socket->waiting);
+    while (list_take_first(&socket->backlog) != NULL) {
+        // Who was not accepted yet is in its line no more; a crash ends it by itself.
+    }
     net->sockets[socket->fd - FD_FIRST] = NULL;
     net->open_count--;
     mem_free(socket);
