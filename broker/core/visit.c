@@ -32,19 +32,30 @@ static void miss(struct shard *shard, int64_t seq)
     shard_retry_later(shard);
 }
 
+/* Nothing is read any more for a flight adrift of this task, if there is one. */
+static void look_at_flight(struct shard *shard, int64_t seq)
+{
+    struct flight *flight = map_find(&shard->adrift, (uint64_t)seq);
+
+    if (flight != NULL) {
+        flight->visit_serial = 0; // Should it have to wait once more, it is looked at again.
+        flight_check(shard->broker, flight);
+    }
+}
+
 /* The row as it is: a flight adrift, or the claim's deadline, goes on with it. */
 static void meet_row(struct shard *shard, struct task_id id, const struct task *row)
 {
-    struct flight *flight = map_find(&shard->adrift, (uint64_t)id.seq);
     const struct claim *claim = map_find(&shard->inherited, (uint64_t)id.seq);
     struct entry *entry;
 
+    if (entry_find(shard, id.seq) != NULL) {
+        look_at_flight(shard, id.seq); // It came by a way that takes no flight along: a redrive.
+        return;
+    }
     if (row == NULL || row->id.slot != id.slot || claim == NULL || claim->attempt <= row->attempt) {
         visit_forget(shard, id.seq); // A claim that is dead stays dead.
-        if (flight != NULL) {
-            flight->visit_serial = 0; // Should it have to wait once more, it is looked at again.
-            flight_check(shard->broker, flight);
-        }
+        look_at_flight(shard, id.seq);
         return;
     }
     entry = window_take(shard, row);
@@ -67,7 +78,7 @@ static void visit_done(struct store_read *store_read)
         shard_fenced(shard);
     } else if (is_fresh && (store_read->result != 0 || (is_old && ask_row(shard, id) != 0))) {
         miss(shard, id.seq);
-    } else if (is_fresh && !is_old && entry_find(shard, id.seq) == NULL) {
+    } else if (is_fresh && !is_old) {
         meet_row(shard, id, store_read->row_count == 1 ? &store_read->rows[0] : NULL);
     }
     pool_give(&shard->broker->reads, read);

@@ -306,6 +306,42 @@ Test(broker_end, a_redrive_whose_reply_is_lost_is_looked_for)
     cr_assert_eq(found_count, call.result == 0 ? 0 : 1, "the answer is the truth");
 }
 
+/* That it died is committed, and the reply lost: the broker holds its attempt, and reads the row
+ * for it. Meanwhile the letter is redriven. The attempt must not keep the only place of its queue.
+ */
+Test(broker_end, an_attempt_whose_letter_is_redriven_while_its_row_is_read_is_over)
+{
+    struct queue queue = some_queue();
+    struct task_id id;
+    struct call call;
+
+    queue.concurrency_max = 1;
+    set_queue(&queue);
+    id = create(rig_time(&rig), 0);
+    rig_pass(&rig, 20);
+    rig_end(&rig, 0, OUTCOME_DEAD);
+    broker_tick(rig.broker, &rig.now);
+    while (store_mem_dead_count(rig.mem) == 0) {
+        (void)store_mem_step(rig.mem, rig_write(&rig));
+    }
+    store_mem_give_up(rig.mem, rig_write(&rig));
+    while (rig.rows_read == NULL) {
+        rig_turn(&rig);
+    }
+    rig.held = rig.rows_read;
+    rig_pass(&rig, 150); // The writer takes a breath after a failure.
+    call = redrive_of(id);
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, 0);
+    rig.held = NULL;
+    rig_pass(&rig, 20);
+    cr_assert_eq(rig.seen_count, 2, "there is room for it");
+    rig_end(&rig, 1, OUTCOME_DONE);
+    rig_pass(&rig, 20);
+    cr_assert_eq(stats().in_flight, 0);
+    cr_assert_eq(rig_entries(&rig), 0);
+}
+
 Test(broker_end, a_letter_that_two_redrive_runs_all_the_same)
 {
     struct task_id id = kill_one();
