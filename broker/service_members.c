@@ -7,6 +7,7 @@
 
 #include "broker/core/inspect.h"
 #include "coordinator/assign.h"
+#include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
 #include "lib/base/mem.h"
@@ -111,7 +112,10 @@ static void list_present(struct planning *p)
     const struct member *members = broker_members(broker, &count);
 
     for (size_t i = 0; i < count; i++) {
-        add_present(p, find_member(p->service, members[i].name));
+        const struct member *youngest = find_member(p->service, members[i].name);
+
+        REQUIRE(youngest != NULL); // It is in the list, at least.
+        add_present(p, youngest);
     }
     add_present(p, broker_self(broker));
     drop_leaving(p);
