@@ -133,11 +133,10 @@ static int init(struct adopting *a)
 {
     const struct coord_zk_place place = place_of(&a->config);
     const struct coord_zk_databases databases = {a->name_list, a->database_count};
-    char fresh_id[40];
+    char fresh_id[ENTROPY_NAME_LEN + 1];
     int err;
 
-    (void)snprintf(fresh_id, sizeof(fresh_id), "%016" PRIx64 "%016" PRIx64, entropy_u64(),
-                   entropy_u64());
+    entropy_name(fresh_id);
     err = say_zookeeper(a, coord_zk_init_cluster(&place, &databases,
                                                  (uint32_t)a->config.cluster_shards, fresh_id,
                                                  ANSWER_MS, &a->found));

@@ -11,7 +11,6 @@
 #include "lib/io/entropy.h"
 #include "storage/pg_migrate.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,11 +84,6 @@ static bool try_again(struct server *server, struct trial *trial, const char *wh
 
 /* ---- cluster ---- */
 
-static void make_id(char *id, size_t size)
-{
-    (void)snprintf(id, size, "%016" PRIx64 "%016" PRIx64, entropy_u64(), entropy_u64());
-}
-
 static bool find_cluster(struct server *server)
 {
     const struct config *config = server->config;
@@ -106,10 +100,10 @@ static bool find_cluster(struct server *server)
         .message = "cannot read the cluster from ZooKeeper; it must run where zookeeper.hosts says",
         .field = "hosts",
         .name = config->zookeeper_hosts};
-    char fresh_id[40];
+    char fresh_id[ENTROPY_NAME_LEN + 1];
     int err;
 
-    make_id(fresh_id, sizeof(fresh_id));
+    entropy_name(fresh_id);
     for (uint32_t i = 0; i < server->database_count; i++) {
         names[i] = server->databases[i].name;
     }

@@ -56,7 +56,7 @@ static void say_cluster(struct server *server, const struct store_sqlite_found *
 
 static int open_databases(struct dev *dev)
 {
-    char id[40];
+    char id[ENTROPY_NAME_LEN + 1];
     const struct store_sqlite_options options = {
         .paths = &dev->options->db_file,
         .database_count = 1,
@@ -64,7 +64,7 @@ static int open_databases(struct dev *dev)
         .shard_count = SHARD_COUNT,
     };
 
-    (void)snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, entropy_u64(), entropy_u64());
+    entropy_name(id);
     return store_sqlite_open(&options, &dev->databases, dev->errmsg);
 }
 

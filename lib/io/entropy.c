@@ -7,6 +7,8 @@
 #include "lib/base/check.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include <sys/random.h>
 
@@ -32,4 +34,10 @@ uint64_t entropy_u64(void)
 
     entropy_fill(&value, sizeof(value));
     return value;
+}
+
+void entropy_name(char *out)
+{
+    (void)snprintf(out, ENTROPY_NAME_LEN + 1, "%016" PRIx64 "%016" PRIx64, entropy_u64(),
+                   entropy_u64());
 }

@@ -15,4 +15,10 @@ void entropy_fill(void *bytes, size_t len);
 /* 64 random bits. */
 uint64_t entropy_u64(void);
 
+/* Digits of a name that nobody else has: 128 random bits in hex. */
+#define ENTROPY_NAME_LEN 32
+
+/* Write one, and a NUL. shape: ENTROPY_NAME_LEN + 1 bytes. */
+void entropy_name(char *out);
+
 #endif
