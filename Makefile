@@ -2,11 +2,16 @@
 SEEDS ?= 200
 CHAOS_SECONDS ?= 180
 CHAOS_SEED ?=
+CHAOS_RATE ?= 300
+CHAOS_PAGE ?=
 ZOOKEEPERS ?= 3
+OUT ?= text
+QUICK ?=
+PENDING ?=
 LABELS ?= unit|contract|sim|thread|integration|interop
 
-.PHONY: all build release run demo-cluster cluster test interop examples unit asan tsan sim sim-mutants chaos bench fuzz memcheck lint analyze fmt check
-.PHONY: check-long newcomer clean
+.PHONY: all build release run demo-cluster cluster test interop examples unit asan tsan sim sim-mutants chaos bench fuzz memcheck instructions lint analyze fmt check
+.PHONY: check-long image newcomer clean
 
 all build:
 	tools/build dev
@@ -63,19 +68,32 @@ sim:
 sim-mutants:
 	tools/mutants
 
-# A cluster of real processes, hurt at random for so long, judged by journals; a table. The seed is printed.
+# A cluster of real processes, hurt at random for so long, judged by journals; a table. The seed is
+# printed; CHAOS_PAGE=FILE writes the table in Markdown, too.
 chaos: release
 	tests/chaos/nemesis.py --build release --seconds $(CHAOS_SECONDS) --zookeepers $(ZOOKEEPERS) \
-	    $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
+	    --rate $(CHAOS_RATE) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) \
+	    $(if $(CHAOS_PAGE),--page $(CHAOS_PAGE))
 
+# Every measure beside its target and the limit of the same run; QUICK=1: under five minutes when nothing else runs.
+# OUT=markdown or json; PENDING=50000000: that many far tasks. tools/bench NAME runs one program of tests/bench.
 bench: release
-	tools/bench
+	QUICK=$(QUICK) tests/bench/report.py -o $(OUT) $(if $(PENDING),--pending $(PENDING))
+
+# By hand, as root, with Debian's buildah and debootstrap: build deploy/Dockerfile as it is committed,
+# and play two pods of the manifests with it.
+image: release
+	tests/deploy/image.py
 
 fuzz:
 	tools/fuzz 60
 
 memcheck:
 	tools/memcheck
+
+# Instructions per task on the paths that every task takes, against tests/bench/instructions.txt.
+instructions:
+	tools/instructions
 
 lint:
 	tools/lint

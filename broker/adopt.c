@@ -6,8 +6,7 @@
 
 #include "broker/adopt.h"
 
-#include "broker/config.h"
-#include "coordinator/coord_zk.h"
+#include "broker/zk_place.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/io/entropy.h"
@@ -70,16 +69,6 @@ static int load(struct adopting *a, int argc, char **argv)
     return 0;
 }
 
-static struct coord_zk_place place_of(const struct config *config)
-{
-    return (struct coord_zk_place){
-        .hosts = config->zookeeper_hosts,
-        .root = config->zookeeper_root,
-        .name = config->cluster_name,
-        .session_timeout_ms = config->zookeeper_session_timeout_ms,
-    };
-}
-
 /* ---- what both tell ---- */
 
 static void fill_result(struct adopting *a)
@@ -131,7 +120,7 @@ static int migrate(struct adopting *a, uint32_t index)
 
 static int init(struct adopting *a)
 {
-    const struct coord_zk_place place = place_of(&a->config);
+    const struct coord_zk_place place = zk_place_of(&a->config);
     const struct coord_zk_databases databases = {a->name_list, a->database_count};
     char fresh_id[ENTROPY_NAME_LEN + 1];
     int err;
@@ -201,7 +190,7 @@ static int check_whole(struct adopting *a)
 
 static int adopt(struct adopting *a)
 {
-    const struct coord_zk_place place = place_of(&a->config);
+    const struct coord_zk_place place = zk_place_of(&a->config);
     const struct coord_zk_databases databases = {a->name_list, a->database_count};
     struct coord_zk_adoption adoption = {.id = a->out->id, .database_of = a->database_of};
     int err = 0;

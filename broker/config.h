@@ -84,10 +84,13 @@ struct config {
     int64_t cluster_shards; /* only looked at when the cluster is created */
     char *zookeeper_hosts;  /* host:port,… */
     char *zookeeper_root;
+    char *zookeeper_auth;   /* user:password; empty: none */
+    int64_t zookeeper_open; /* enum config_switch */
     span_ms zookeeper_session_timeout_ms;
     struct config_list databases;     /* "name=conninfo"; the first is home */
     int64_t memory_tasks;             /* tasks held in memory */
     span_ms memory_window_ms;         /* how far ahead due times are held in memory */
+    span_ms audit_every_ms;           /* from one turn of the auditor to the next; 0: none */
     struct config_list targets_allow; /* patterns of host:port */
     int64_t target_concurrency;       /* calls in flight per target address */
     int64_t target_queue;             /* calls waiting per target address */

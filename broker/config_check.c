@@ -200,6 +200,10 @@ static void check_zookeeper(const struct config *config, struct buf *errors)
         wrong(errors, config, "zookeeper.root",
               "must be a path as /foliot, without a slash at its end");
     }
+    if (config->zookeeper_auth[0] != '\0' &&
+        (config->zookeeper_auth[0] == ':' || strchr(config->zookeeper_auth, ':') == NULL)) {
+        wrong(errors, config, "zookeeper.auth", "must be USER:PASSWORD");
+    }
     for (;;) {
         char item[HOST_SIZE];
         size_t item_len = strcspn(rest, ",");

@@ -21,6 +21,8 @@ struct database_figures {
     struct store_pg_stats store;
     int64_t clock_error_us;  /* width of the bounds; INT64_MAX if unknown */
     int64_t clock_offset_us; /* database minus this machine */
+    int64_t clock_held_us;   /* so far due times are held after a step back */
+    uint64_t clock_steps;    /* steps of the database's clock, forward and back */
     bool is_writable;
 };
 

@@ -168,6 +168,7 @@ static int open_broker(struct server *server, const struct member *self)
     options->session_timeout_ms = server->session_timeout_ms;
     options->entry_count_max = (uint32_t)server->config->memory_tasks;
     options->window_ms = server->config->memory_window_ms;
+    options->audit_ms = server->config->audit_every_ms;
     err = broker_new(&env, options, &server->broker);
     mem_free(options);
     return err;
@@ -208,6 +209,7 @@ static int open_services(struct server *server)
         .cluster = &server->cluster,
         .name = server->name,
         .on_drain = server_drain_soon,
+        .server_of = server->backend->server_of,
         .ctx = server,
     };
     int err = queue_sync_open(&queues, &server->queues);
@@ -384,7 +386,7 @@ static void init_server(struct server *server, const struct server_setup *setup)
         clock_estimate_init(&database->clock);
     }
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
-        server->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
+        server->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX, INT64_MIN};
     }
     open_log(server);
 }

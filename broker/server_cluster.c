@@ -5,6 +5,7 @@
  */
 #include "broker/config_table.h"
 #include "broker/server_parts.h"
+#include "broker/zk_place.h"
 
 #include "lib/base/err.h"
 #include "lib/io/clock.h"
@@ -89,12 +90,7 @@ static bool find_cluster(struct server *server)
     const struct config *config = server->config;
     const char *names[DATABASE_COUNT_MAX];
     const struct coord_zk_databases databases = {names, server->database_count};
-    const struct coord_zk_place place = {
-        .hosts = config->zookeeper_hosts,
-        .root = config->zookeeper_root,
-        .name = config->cluster_name,
-        .session_timeout_ms = config->zookeeper_session_timeout_ms,
-    };
+    const struct coord_zk_place place = zk_place_of(config);
     struct coord_zk_found found;
     struct trial trial = {
         .message = "cannot read the cluster from ZooKeeper; it must run where zookeeper.hosts says",
@@ -185,7 +181,8 @@ static bool prepare(struct server *server)
         }
     }
     SERVER_LOG(server, LOG_LEVEL_INFO, "databases are up to date",
-               log_uint("databases", server->database_count));
+               log_uint("databases", server->database_count),
+               log_uint("libpq", (uint64_t)store_pg_library_version()));
     return true;
 }
 
@@ -241,14 +238,10 @@ static int open_store(struct server *server)
 
 static int open_coord(struct server *server, const struct member *self)
 {
-    const struct config *config = server->config;
     const char *names[DATABASE_COUNT_MAX];
     const struct coord_zk_options options = {
         .loop = server->loop,
-        .place = {.hosts = config->zookeeper_hosts,
-                  .root = config->zookeeper_root,
-                  .name = config->cluster_name,
-                  .session_timeout_ms = config->zookeeper_session_timeout_ms},
+        .place = zk_place_of(server->config),
         .databases = {names, server->database_count},
         .cluster = &server->cluster,
         .self = self,
@@ -267,6 +260,13 @@ static int open_coord(struct server *server, const struct member *self)
     return err;
 }
 
+static void server_of(void *ctx, uint32_t database, uint64_t *system_id, uint32_t *timeline)
+{
+    const struct server *server = ctx;
+
+    store_pg_server(server->store, database, system_id, timeline);
+}
+
 static void gather(const struct server *server, struct figures *figures)
 {
     coord_zk_stats(server->coord, &figures->coord);
@@ -281,5 +281,6 @@ const struct backend SERVER_CLUSTER = {
     .prepare = prepare,
     .open_store = open_store,
     .open_coord = open_coord,
+    .server_of = server_of,
     .gather = gather,
 };

@@ -26,6 +26,9 @@ static const struct {
     {"superseded", LOG_LEVEL_WARN,
      "the database has a higher epoch than ZooKeeper gives; if ZooKeeper was rebuilt, its base has "
      "to be raised"},
+    {"missed", LOG_LEVEL_ERROR, "audit: a task is due and in nobody's hands"},
+    {"missed-claim", LOG_LEVEL_ERROR, "audit: a claim is past its deadline and nobody ends it"},
+    {"missing-row", LOG_LEVEL_ERROR, "audit: a task in memory has no row in the database"},
     {"mismatch", LOG_LEVEL_ERROR, "memory and database disagree about a task, memory gives way"},
 };
 
@@ -60,7 +63,9 @@ void server_on_core_event(void *ctx, const struct core_event *event)
     if (log_is_on(&server->logger, LOG_LEVEL_DEBUG)) {
         log_step(server, event);
     } else if (event->seq != 0 && event->what[0] != 'm') {
-        return; // A task's step: many a second, and looked for by no operator.
+        // A task's step: many a second, and looked for by no operator. Not what begins with "m": a
+        // mismatch, or what the auditor has found.
+        return;
     }
     for (size_t i = 0; i < ARRAY_COUNT(CORE_EVENTS) && is_news(server, event); i++) {
         if (strcmp(event->what, CORE_EVENTS[i].what) == 0) {
@@ -83,10 +88,12 @@ void server_on_clock(void *ctx, uint32_t database, boot_us sent, boot_us receive
 
     switch (clock_estimate_add(&db->clock, &sample)) {
     case CLOCK_STEP_FORWARD:
+        db->clock_steps++;
         SERVER_LOG(server, LOG_LEVEL_WARN, "the database's clock has stepped forward",
                    log_text("database", db->name));
         break;
     case CLOCK_STEP_BACKWARD:
+        db->clock_steps++;
         SERVER_LOG(server, LOG_LEVEL_WARN,
                    "the database's clock has stepped backward, due times are held until it has "
                    "caught up",

@@ -58,6 +58,8 @@ struct backend {
     /* Fill in server->store, server->coord; log what is wrong. */
     int (*open_store)(struct server *server);
     int (*open_coord)(struct server *server, const struct member *self);
+    /* Which server a database is on; NULL: its store has none. */
+    void (*server_of)(void *server, uint32_t database, uint64_t *system_id, uint32_t *timeline);
     /* Figures of its own parts. */
     void (*gather)(const struct server *server, struct figures *figures);
     /* Methods besides those of the broker; may be NULL. */
@@ -74,6 +76,7 @@ struct server_database {
     char name[NAME_BYTES_MAX + 1];
     const char *conninfo; /* borrowed from the configuration */
     struct clock_estimate clock;
+    uint64_t clock_steps; /* of it, both ways */
     bool is_writable;
 };
 

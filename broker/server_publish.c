@@ -18,7 +18,7 @@ struct clock_bounds server_bounds_at(void *ctx, uint32_t database, boot_us at_us
     struct server *server = ctx;
     struct clock_range range = clock_estimate_now(&server->databases[database].clock, at_us);
 
-    return (struct clock_bounds){range.lower_us, range.upper_us};
+    return (struct clock_bounds){range.lower_us, range.upper_us, range.proven_us};
 }
 
 /* Why this broker should get no calls now, one line each; empty if it should. */
@@ -82,6 +82,8 @@ static void gather(struct server *server, struct figures *figures)
         out->name = database->name;
         out->is_writable = database->is_writable;
         out->clock_error_us = clock_estimate_error(&database->clock, now_us);
+        out->clock_held_us = clock_estimate_held(&database->clock, now_us);
+        out->clock_steps = database->clock_steps;
         out->clock_offset_us = clock_estimate_offset(&database->clock, now_us, clock_wall_us());
     }
     server->backend->gather(server, figures);

@@ -349,19 +349,26 @@ enum route service_route(const struct service *service, uint16_t slot, const cha
     return broker_route(broker, shard_of_slot(slot, broker_shard_count(broker)), address);
 }
 
+/* All tasks of an order key lie in one slot, whatever their keys. */
+static uint16_t slot_of(const struct queue_name *queue, struct slice order_key, struct slice key)
+{
+    return route_key_slot(queue->tenant, queue->name, order_key.len > 0 ? order_key : key);
+}
+
 void service_set_create(struct call *call, const struct create_request *create)
 {
     call->kind = CALL_CREATE;
     call->task.payload = create->payload;
     call->task.payload_len = (uint32_t)create->payload.len;
-    call->task.key = create->key;
+    call->task.key = create->stored_key;
+    call->task.order_key = create->order_key;
     call->task.tags = create->tags;
     call->task.expire_ms = create->expire_ms;
     call->key_policy = create->key_policy;
     call->replace_latest_ms = create->latest_ms;
     service_set_when(call, &create->when);
-    if (create->key.len > 0) {
-        call->task.id.slot = route_key_slot(create->queue.tenant, create->queue.name, create->key);
+    if (create->order_key.len > 0 || create->key.len > 0) {
+        call->task.id.slot = slot_of(&create->queue, create->order_key, create->key);
     }
 }
 
@@ -376,9 +383,9 @@ const struct now *service_sample(const struct service *service)
 void service_set_name(struct call *call, const struct task_name *name)
 {
     call->task.id = name->id;
-    call->task.key = name->key;
+    call->task.key = name->stored_key;
     if (name->id.seq == 0) {
-        call->task.id.slot = route_key_slot(name->queue.tenant, name->queue.name, name->key);
+        call->task.id.slot = slot_of(&name->queue, name->order_key, name->key);
     }
 }
 

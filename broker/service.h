@@ -39,6 +39,8 @@ struct service_options {
     const char *name; /* ours, as registered */
     /* We are asked to leave; called inside a handler. */
     void (*on_drain)(void *ctx);
+    /* Which server a database is on; zeroes if none is known. NULL: the store has no servers. */
+    void (*server_of)(void *ctx, uint32_t database, uint64_t *system_id, uint32_t *timeline);
     void *ctx;
 };
 

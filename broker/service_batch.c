@@ -465,7 +465,7 @@ static void route_item(struct batch *b, uint32_t index)
     }
 }
 
-/* Items without a key go where we serve, so that they stay here. */
+/* Items without a key of either kind go where we serve, so that they stay here. */
 static void pick_slots(struct batch *b)
 {
     struct broker *broker = b->service->options.broker;
@@ -474,7 +474,7 @@ static void pick_slots(struct batch *b)
         struct item *item = &b->items[i];
 
         if (item->state == ITEM_WAITING && item->call.kind == CALL_CREATE &&
-            item->call.task.key.len == 0) {
+            item->call.task.key.len == 0 && item->call.task.order_key.len == 0) {
             item->call.task.id.slot = broker_pick_slot(broker);
         }
         item->call.shard = shard_of_slot(item->call.task.id.slot, broker_shard_count(broker));

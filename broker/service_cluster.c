@@ -23,6 +23,7 @@ struct told {
     int64_t epoch; /* 0: nothing */
     enum shard_view_state state;
     wall_ms since_ms;
+    uint32_t audit_faults;
 };
 
 struct gathering;
@@ -154,6 +155,7 @@ static int write_shard(const struct service *service, uint32_t shard, const char
     if (owner != NULL && told->epoch > 0) {
         view.state = told->state;
         view.since_ms = told->since_ms;
+        view.audit_faults = told->audit_faults;
     }
     broker_inspect_shard(service->options.broker, shard, &own);
     if (own.epoch > 0) {
@@ -162,8 +164,26 @@ static int write_shard(const struct service *service, uint32_t shard, const char
         view.epoch = own.epoch;
         view.state = view_state(own.state);
         view.since_ms = wall_of(service, own.since);
+        view.audit_faults = own.audit_faults;
     }
     return codec_write_topology_shard(&view, out);
+}
+
+static int write_databases(const struct service *service, char (*names)[NAME_BYTES_MAX + 1],
+                           struct buf *out)
+{
+    const struct service_options *options = &service->options;
+    int err = 0;
+
+    for (uint32_t i = 0; i < config_database_count(options->config) && err == 0; i++) {
+        struct database_view view = {.name = names[i]};
+
+        if (options->server_of != NULL) {
+            options->server_of(options->ctx, i, &view.system_id, &view.timeline);
+        }
+        err = codec_write_topology_database(&view, out);
+    }
+    return err;
 }
 
 static int write_topology(const struct service *service, const struct told *told, struct buf *out)
@@ -182,6 +202,9 @@ static int write_topology(const struct service *service, const struct told *told
     err = codec_write_topology_head(&head, out);
     if (err == 0) {
         err = write_brokers(service, names, out);
+    }
+    if (err == 0) {
+        err = write_databases(service, names, out);
     }
     for (uint32_t i = 0; i < cluster->shard_count && err == 0; i++) {
         err = write_shard(service, i, names[cluster->database_of[i]], &told[i], out);
@@ -230,7 +253,8 @@ static void take_told(struct ask *ask, struct slice payload)
         for (size_t i = 0; i < topology.shard_count; i++) {
             codec_read_topology_shard(&topology, i, &view);
             if (view.shard < shard_count && strcmp(view.instance, ask->instance) == 0) {
-                gathering->told[view.shard] = (struct told){view.epoch, view.state, view.since_ms};
+                gathering->told[view.shard] =
+                    (struct told){view.epoch, view.state, view.since_ms, view.audit_faults};
             }
         }
     }

@@ -201,8 +201,9 @@ static void on_change(struct call *call)
 static bool copy_task(const struct task *from, struct change *change)
 {
     struct task *to = &change->call.task;
-    uint8_t *bytes = mem_new(1, from->payload.len + from->key.len + from->tags.len + 1);
-    struct slice *parts[] = {&to->payload, &to->key, &to->tags};
+    uint8_t *bytes =
+        mem_new(1, from->payload.len + from->key.len + from->order_key.len + from->tags.len + 1);
+    struct slice *parts[] = {&to->payload, &to->key, &to->order_key, &to->tags};
     size_t used = 0;
 
     if (bytes == NULL) {

@@ -50,7 +50,8 @@ static bool is_wanted(const struct list_walk *list, const struct task *row)
     const struct queue *queue;
 
     if (row->due_ms < request->due_from_ms || row->due_ms >= request->due_before_ms ||
-        !tags_match(row->tags, request->tags)) {
+        !tags_match(row->tags, request->tags) ||
+        (request->order_key.len > 0 && !slice_equal(row->order_key, request->order_key))) {
         return false;
     }
     if (list->walk.needs_queue) {

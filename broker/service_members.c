@@ -7,7 +7,6 @@
 
 #include "broker/core/inspect.h"
 #include "coordinator/assign.h"
-#include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/limits.h"
 #include "lib/base/mem.h"
@@ -26,33 +25,12 @@ static void not_found_fault(struct fault *fault, const char *name)
               name);
 }
 
-/* The present member of a name: the youngest of them, or ourselves. NULL if there is none. */
-static const struct member *find_member(const struct service *service, const char *name)
-{
-    const struct member *self = broker_self(service->options.broker);
-    const struct member *found = NULL;
-    const struct member *members;
-    size_t count;
-
-    if (strcmp(self->name, name) == 0) {
-        return self;
-    }
-    members = broker_members(service->options.broker, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(members[i].name, name) == 0 &&
-            (found == NULL || members[i].started_ms > found->started_ms)) {
-            found = &members[i];
-        }
-    }
-    return found;
-}
-
 /* ---- the plan ---- */
 
 /* Two placements of the same shards. */
 struct planning {
     const struct service *service;
-    struct assign_member before[2 * MEMBER_COUNT_MAX];
+    struct assign_member before[MEMBER_COUNT_MAX + 1];
     size_t before_count;
     struct assign_member after[2 * MEMBER_COUNT_MAX];
     size_t after_count;
@@ -81,44 +59,14 @@ static bool has_member(const struct assign_member *members, size_t count, struct
     return false;
 }
 
-static void add_present(struct planning *p, const struct member *member)
-{
-    struct slice name = slice_of(member->name);
-
-    if (!has_member(p->before, p->before_count, name)) {
-        p->before[p->before_count++] = (struct assign_member){name, member->cannot};
-    }
-}
-
-/* Placement takes who can write to no database for gone, unless nobody is left: so do we. */
-static void drop_leaving(struct planning *p)
-{
-    size_t database_count = config_database_count(p->service->options.config);
-    uint32_t all = (UINT32_C(1) << database_count) - 1;
-    size_t count = 0;
-
-    for (size_t i = 0; i < p->before_count; i++) {
-        if ((p->before[i].cannot & all) != all) {
-            p->before[count++] = p->before[i];
-        }
-    }
-    p->before_count = count == 0 ? p->before_count : count;
-}
-
 static void list_present(struct planning *p)
 {
-    const struct broker *broker = p->service->options.broker;
-    size_t count;
-    const struct member *members = broker_members(broker, &count);
+    const struct member *members[MEMBER_COUNT_MAX + 1];
 
-    for (size_t i = 0; i < count; i++) {
-        const struct member *youngest = find_member(p->service, members[i].name);
-
-        REQUIRE(youngest != NULL); // It is in the list, at least.
-        add_present(p, youngest);
+    p->before_count = broker_placed_members(p->service->options.broker, members);
+    for (size_t i = 0; i < p->before_count; i++) {
+        p->before[i] = (struct assign_member){slice_of(members[i]->name), members[i]->cannot};
     }
-    add_present(p, broker_self(broker));
-    drop_leaving(p);
 }
 
 static int list_future(struct planning *p, const struct plan_request *request, struct fault *fault)
@@ -375,7 +323,7 @@ void service_drain_broker(struct rpc_call *rpc, struct slice request, void *ctx)
     arena_init(&arena, 0);
     if (codec_read_drain(request, &arena, &name, &fault) != 0) {
         service_fail(service, rpc, &fault);
-    } else if ((member = find_member(service, name)) == NULL) {
+    } else if ((member = broker_member_named(service->options.broker, name)) == NULL) {
         not_found_fault(&fault, name);
         service_fail(service, rpc, &fault);
     } else if (member == broker_self(service->options.broker)) {

@@ -165,11 +165,11 @@ static void tell(struct telling *telling)
 static boot_us give_up_of(const struct service *service, const struct report *report)
 {
     uint32_t database = service->options.cluster->database_of[report->shard];
-    int64_t lower_us = service->options.now->database[database].lower_us;
+    int64_t proven_us = service->options.now->database[database].proven_us;
     int64_t left_us = REPORT_BLIND_MS * US_PER_MS;
 
-    if (lower_us != INT64_MIN) {
-        left_us = time_sub(time_mul(report->deadline_ms, US_PER_MS), lower_us);
+    if (proven_us != INT64_MIN) {
+        left_us = time_sub(time_mul(report->deadline_ms, US_PER_MS), proven_us);
     }
     return time_add(loop_now_us(service->options.loop), left_us);
 }

@@ -358,7 +358,8 @@ static void forward(struct single *s, const char *address)
 static void find_owner(struct single *s)
 {
     struct broker *broker = s->service->options.broker;
-    bool is_anywhere = s->call.kind == CALL_CREATE && s->call.task.key.len == 0;
+    bool is_anywhere =
+        s->call.kind == CALL_CREATE && s->call.task.key.len == 0 && s->call.task.order_key.len == 0;
     const char *address = NULL;
 
     if (is_anywhere) {

@@ -13,7 +13,8 @@
 /* Room for the words of an explanation. */
 #define EXPLAIN_BYTES 256
 
-_Static_assert((int)TASK_WAIT_DUE == (int)WAIT_DUE_TIME && (int)TASK_WAIT_LINE == (int)WAIT_LINE,
+_Static_assert((int)TASK_WAIT_DUE == (int)WAIT_DUE_TIME &&
+                   (int)TASK_WAIT_ORDER == (int)WAIT_ORDER_KEY,
                "reasons have the same numbers on the wire");
 _Static_assert((int)TASK_STATE_WAITING == (int)TASK_VIEW_WAITING &&
                    (int)TASK_STATE_RETRYING == (int)TASK_VIEW_RETRYING,
@@ -26,7 +27,8 @@ void service_fill_view(const struct broker *broker, const struct task *row, stru
     *view = (struct task_view){
         .id = row->id,
         .queue = {queue == NULL ? "" : queue->tenant, queue == NULL ? "" : queue->name},
-        .key = row->key,
+        .key = task_key_own(row->key),
+        .order_key = row->order_key,
         .payload = row->payload,
         .due_ms = row->due_ms,
         .created_ms = row->created_ms,
@@ -73,6 +75,7 @@ static const char *explain_text(const struct task_wait *wait, const struct task_
                                 char *text)
 {
     const char *queue = view->queue.name;
+    char id[TASK_ID_TEXT_LEN + 1];
 
     text[0] = '\0';
     switch (wait->reason) {
@@ -112,6 +115,13 @@ static const char *explain_text(const struct task_wait *wait, const struct task_
                "cancel the task";
     case TASK_WAIT_LINE:
         return "tasks of its queue that were due before it go first";
+    case TASK_WAIT_ORDER:
+        task_id_format(wait->behind, id);
+        (void)snprintf(text, EXPLAIN_BYTES,
+                       "task %s of its order key goes first; that ends, or is cancelled or given "
+                       "another time, before this one runs",
+                       id);
+        return text;
     }
     UNREACHABLE();
 }
@@ -131,6 +141,7 @@ int service_write_explain(const struct service *service, const struct call *call
         .until_ms = wait.until_ms,
         .shard = call->shard,
         .broker = service->options.name,
+        .behind = wait.behind,
     };
     return codec_write_explain_reply(&reply, out);
 }

@@ -152,6 +152,11 @@ void zk_joined(struct coord_zk *zk)
     zk_shard_kick_all(zk);
 }
 
+static bool is_our_cluster(const struct coord_zk *zk, const struct zk_cluster_body *body)
+{
+    return strcmp(body->id, zk->cluster.id) == 0 && body->shard_count == zk->cluster.shard_count;
+}
+
 /* The cluster must be the one that we were started for; its base may have been raised (adopt). */
 static void on_cluster(void *ctx, uint64_t tag, const struct zk_reply *reply)
 {
@@ -165,8 +170,7 @@ static void on_cluster(void *ctx, uint64_t tag, const struct zk_reply *reply)
         return; // Again after the reconnect.
     }
     err = reply->code == 0 ? zk_body_read_cluster(reply->data, &body) : reply->code;
-    if (err != 0 || strcmp(body.id, zk->cluster.id) != 0 ||
-        body.shard_count != zk->cluster.shard_count) {
+    if (err != 0 || !is_our_cluster(zk, &body)) {
         zk_note(zk, "'%s' is not the cluster that we were started for: not joining (%s)",
                 zk->cluster_path.text, err_text(err));
         return; // Again at the next tick: an operator may put it right.
@@ -191,6 +195,31 @@ static void join(struct coord_zk *zk)
                                           .cb = on_cluster,
                                           .ctx = zk,
                                       });
+}
+
+static void on_base(void *ctx, uint64_t tag, const struct zk_reply *reply)
+{
+    struct coord_zk *zk = ctx;
+    struct zk_cluster_body body;
+
+    (void)tag;
+    zk->is_base_busy = false;
+    if (reply->code == 0 && zk_body_read_cluster(reply->data, &body) == 0 &&
+        is_our_cluster(zk, &body)) {
+        zk->cluster.base = body.base;
+    }
+}
+
+void zk_read_base(struct coord_zk *zk)
+{
+    if (!zk->is_base_busy) {
+        zk->is_base_busy = zk_send(zk, &(struct zk_call){
+                                           .kind = ZK_GET,
+                                           .path = zk->cluster_path.text,
+                                           .cb = on_base,
+                                           .ctx = zk,
+                                       });
+    }
 }
 
 /* ---- the link's events ---- */
@@ -440,6 +469,7 @@ static void reset(struct coord_zk *zk)
     zk->is_verifying = false;
     zk->is_joining_busy = false;
     zk->is_cluster_known = false;
+    zk->is_base_busy = false;
     zk->verify_count = 0;
     zk->session_id = 0;
     zk_shard_reset_all(zk);
@@ -478,6 +508,7 @@ static void open_link(struct coord_zk *zk)
         .loop = zk->loop,
         .hosts = zk->hosts,
         .session_timeout_ms = zk->asked_timeout_ms,
+        .auth = zk->auth,
         .events = {.on_connected = on_connected,
                    .on_away = on_away,
                    .on_dead = on_dead,
@@ -506,6 +537,7 @@ static void zk_free(struct coord_zk *zk)
         mem_free(zk->database_names[i]);
     }
     mem_free(zk->database_names);
+    mem_free(zk->auth);
     mem_free(zk->hosts);
     mem_free(zk->shards);
     mem_free(zk);
@@ -611,8 +643,10 @@ static int copy_options(struct coord_zk *zk, const struct coord_zk_options *opti
     zk_path_cluster(&zk->cluster_path, place->root, place->name);
     zk_path_node_name(zk->self.node_name, options->self->name, options->self->instance);
     zk->hosts = mem_copy(place->hosts, strlen(place->hosts));
+    zk->auth = mem_copy(place->auth == NULL ? "" : place->auth,
+                        place->auth == NULL ? 0 : strlen(place->auth));
     zk->shards = mem_new(zk->cluster.shard_count, sizeof(*zk->shards));
-    if (zk->hosts == NULL || zk->shards == NULL) {
+    if (zk->hosts == NULL || zk->auth == NULL || zk->shards == NULL) {
         return ERR_NO_MEMORY;
     }
     return copy_databases(zk, &options->databases);

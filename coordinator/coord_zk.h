@@ -12,6 +12,7 @@
 #include "lib/base/attr.h"
 #include "lib/base/instant.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,8 @@ struct coord_zk_place {
     const char *root;           /* for example /foliot */
     const char *name;           /* the cluster's: [a-z0-9._-], 1 … NAME_BYTES_MAX */
     span_ms session_timeout_ms; /* asked for; ZK_SESSION_TIMEOUT_MS_MIN … _MAX */
+    const char *auth;           /* USER:PASSWORD of the digest scheme; NULL or empty: none */
+    bool is_guarded;            /* a root that anybody may write to is refused (Z-21) */
 };
 
 /* The configured databases in their order: index d is database d of struct cluster. Borrowed. */
@@ -59,7 +62,8 @@ struct coord_zk_found {
  *         there should be one handle per process (Z-17).
  * errors: ERR_INVALID bad option; ERR_UNAVAILABLE no answer within the limit; ERR_UNSUPPORTED a
  *         format that this version does not know; ERR_CONFLICT what is there cannot be used: not
- *         a cluster, or a shard in a database that is not configured.
+ *         a cluster, or a shard in a database that is not configured; ERR_DENIED an ACL keeps us
+ *         out, or lets everybody in although the place is guarded.
  */
 MUST_USE int coord_zk_init_cluster(const struct coord_zk_place *place,
                                    const struct coord_zk_databases *databases, uint32_t shard_count,

@@ -168,6 +168,32 @@ static void on_created(void *ctx, uint64_t tag, const struct zk_reply *reply)
     check_phase(founder);
 }
 
+/* What is absent or closed shows at once: the cluster's znode is created below it. */
+static void on_root_created(void *ctx, uint64_t tag, const struct zk_reply *reply)
+{
+    struct zk_reply accepted = *reply;
+
+    accepted.code = reply->code == ERR_DENIED || reply->code == ERR_NOT_FOUND ? 0 : reply->code;
+    on_created(ctx, tag, &accepted);
+}
+
+static void on_acl(void *ctx, uint64_t tag, const struct zk_reply *reply)
+{
+    struct founder *founder = ctx;
+    const char *root = founder->place->root;
+
+    (void)tag;
+    if (take_reply(founder, reply) && reply->code == 0 && reply->is_open) {
+        fail(founder, ERR_DENIED,
+             "anybody who reaches ZooKeeper may write to the root '%s', by its ACL: set "
+             "zookeeper.auth to USER:PASSWORD and close what is there, in zkCli.sh 'addauth "
+             "digest USER:PASSWORD' and 'setAcl -R %s auth::cdrwa'; or, if only brokers reach "
+             "ZooKeeper, set zookeeper.open to on",
+             root, root);
+    }
+    check_phase(founder);
+}
+
 static void read_cluster(struct founder *founder, struct slice data)
 {
     struct zk_cluster_body body;
@@ -268,8 +294,23 @@ static void on_adopted(void *ctx, uint64_t tag, const struct zk_reply *reply)
 static void on_cluster_created(void *ctx, uint64_t tag, const struct zk_reply *reply)
 {
     struct founder *founder = ctx;
+    const char *root = founder->place->root;
 
     founder->is_created |= reply->code == 0;
+    if (reply->code == ERR_NOT_FOUND) {
+        fail(
+            founder, ERR_NOT_FOUND,
+            "the root '%s' is missing in ZooKeeper, and we may not create it: create it with "
+            "'create %s' in zkCli.sh and let brokers create below it, or set zookeeper.root to one "
+            "that is there",
+            root, root);
+    } else if (reply->code == ERR_DENIED) {
+        fail(founder, ERR_DENIED,
+             "the ACL of the root '%s' in ZooKeeper does not let us write below it: set "
+             "zookeeper.auth to the USER:PASSWORD that it names, or give us all permissions in "
+             "zkCli.sh with 'setAcl -R %s'",
+             root, root);
+    }
     on_created(ctx, tag, reply);
 }
 
@@ -360,7 +401,8 @@ static void create_root(struct founder *founder)
         if (root[i] == '/' || root[i] == '\0') {
             memcpy(prefix, root, i);
             prefix[i] = '\0';
-            send_create(founder, prefix, NULL);
+            send(founder,
+                 &(struct zk_call){.kind = ZK_CREATE, .path = prefix, .cb = on_root_created});
         }
     }
 }
@@ -394,6 +436,10 @@ static void run_root(struct founder *founder)
                                         .data = buf_slice(&body),
                                         .cb = on_cluster_created});
         buf_fini(&body);
+    }
+    if (founder->place->is_guarded) {
+        send(founder,
+             &(struct zk_call){.kind = ZK_ACL, .path = founder->place->root, .cb = on_acl});
     }
     send(founder,
          &(struct zk_call){.kind = ZK_GET, .path = founder->cluster_path.text, .cb = on_cluster});
@@ -557,6 +603,7 @@ static void open_link(struct founder *founder)
         .loop = founder->loop,
         .hosts = founder->place->hosts,
         .session_timeout_ms = founder->place->session_timeout_ms,
+        .auth = founder->place->auth,
         .events = {.on_connected = on_connected,
                    .on_away = on_away,
                    .on_dead = on_dead,

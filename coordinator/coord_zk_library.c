@@ -140,6 +140,26 @@ static void on_strings(int rc, const struct String_vector *names, const void *da
     reply_send(pending);
 }
 
+/* Whether an ACL lets anybody change something. */
+static bool is_open(const struct ACL_vector *acl)
+{
+    for (int32_t i = 0; acl != NULL && i < acl->count; i++) {
+        if (strcmp(acl->data[i].id.scheme, "world") == 0 &&
+            (acl->data[i].perms & ~ZOO_PERM_READ) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
+{
+    struct zk_pending *pending = reply_begin(data, rc, stat);
+
+    pending->reply.is_open = rc == ZOK && is_open(acl);
+    reply_send(pending);
+}
+
 /* An event was not sent: the loop is told by the spare message that there was one. */
 static void send_missed(struct zk_link *link)
 {
@@ -213,7 +233,8 @@ int zk_library_send(struct zk_link *link, const struct zk_call *call, struct zk_
 
     switch (call->kind) {
     case ZK_CREATE:
-        rc = zoo_acreate(link->handle, call->path, bytes, len, &ZOO_OPEN_ACL_UNSAFE,
+        rc = zoo_acreate(link->handle, call->path, bytes, len,
+                         link->auth == NULL ? &ZOO_OPEN_ACL_UNSAFE : &ZOO_CREATOR_ALL_ACL,
                          call->is_ephemeral ? ZOO_EPHEMERAL : ZOO_PERSISTENT, on_string, pending);
         break;
     case ZK_DELETE:
@@ -230,6 +251,9 @@ int zk_library_send(struct zk_link *link, const struct zk_call *call, struct zk_
         break;
     case ZK_LIST:
         rc = zoo_aget_children(link->handle, call->path, watch, on_strings, pending);
+        break;
+    case ZK_ACL:
+        rc = zoo_aget_acl(link->handle, call->path, on_acl, pending);
         break;
     }
     if (rc == ZOK) {
@@ -276,6 +300,17 @@ bool zk_link_take_log(char *out, size_t size)
     return len > 0;
 }
 
+/* The library says it anew to each server that it connects to, before anything else. The digest
+ * scheme takes any password: a wrong one shows when an ACL refuses it. */
+static void add_auth(struct zk_link *link)
+{
+    if (link->auth != NULL && zoo_add_auth(link->handle, "digest", link->auth,
+                                           (int)strlen(link->auth), NULL, NULL) != ZOK) {
+        (void)zookeeper_close(link->handle); // As one that could not be made: tried again later.
+        link->handle = NULL;
+    }
+}
+
 static void make_handle(struct zk_link *link)
 {
     if (zk_hosts_resolve(link->hosts, &link->addresses) != 0) {
@@ -286,6 +321,7 @@ static void make_handle(struct zk_link *link)
                                    link, ZOO_NO_LOG_CLIENTENV, on_log);
     if (link->handle != NULL) {
         (void)zoo_set_servers_resolution_delay(link->handle, RESOLUTION_NEVER);
+        add_auth(link);
     }
 }
 

@@ -173,6 +173,7 @@ static void end(void *ctx)
     loop_timer_stop(&link->drain_timer);
     REQUIRE(pthread_mutex_destroy(&link->latch_lock) == 0);
     mem_free(link->addresses);
+    mem_free(link->auth);
     mem_free(link->hosts);
     mem_free(link);
     close_cb(close_ctx);
@@ -297,7 +298,13 @@ static struct zk_link *link_new(const struct zk_link_options *options)
         return NULL;
     }
     link->hosts = mem_copy(options->hosts, strlen(options->hosts));
-    if (link->hosts == NULL) {
+    link->auth = options->auth == NULL || options->auth[0] == '\0'
+                     ? NULL
+                     : mem_copy(options->auth, strlen(options->auth));
+    if (link->hosts == NULL ||
+        (link->auth == NULL && options->auth != NULL && options->auth[0] != '\0')) {
+        mem_free(link->auth);
+        mem_free(link->hosts);
         mem_free(link);
         return NULL;
     }
@@ -340,6 +347,7 @@ fail_after_mailbox:
     mailbox_close(link->mailbox);
 fail_after_new:
     REQUIRE(pthread_mutex_destroy(&link->latch_lock) == 0);
+    mem_free(link->auth);
     mem_free(link->hosts);
     mem_free(link);
     return err;

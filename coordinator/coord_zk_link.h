@@ -39,6 +39,7 @@ struct zk_reply {
     struct slice data;              /* GET */
     const char *const *child_names; /* LIST */
     size_t child_count;
+    bool is_open; /* ACL: anybody may change the node or what is below it */
 };
 
 enum zk_call_kind {
@@ -47,7 +48,8 @@ enum zk_call_kind {
     ZK_EXISTS,     /* is_watched */
     ZK_GET,        /* is_watched */
     ZK_SET,        /* data; version, or -1 */
-    ZK_LIST        /* is_watched */
+    ZK_LIST,       /* is_watched */
+    ZK_ACL         /* who may write */
 };
 
 typedef void (*zk_reply_cb)(void *ctx, uint64_t tag, const struct zk_reply *reply);
@@ -81,6 +83,7 @@ struct zk_link_options {
     struct loop *loop;
     const char *hosts;          /* copied */
     span_ms session_timeout_ms; /* asked for */
+    const char *auth;           /* copied; USER:PASSWORD, whose alone is what is created; or NULL */
     struct zk_link_events events;
 };
 

@@ -102,6 +102,7 @@ struct zk_link {
     pthread_t helper;
     struct zk_message helper_message;
     char *hosts;
+    char *auth;      /* NULL: none */
     char *addresses; /* what the hosts resolved to; the helper thread's while one runs */
     /* shared with the library's threads */
     atomic_int event_count;           /* events in the mailbox */

@@ -41,21 +41,21 @@ enum zk_known {
  * 3. Not held, no request, and known to be ours or uncertain: it is read, and deleted if ours.
  */
 struct zk_shard {
-    struct list requests;  /* ACQUIRE, RELEASE, STATE in their order; the head is worked on */
-    enum zk_known known;   /* the owner znode */
-    int32_t version;       /* of its data; valid if OURS */
-    int64_t generation;    /* ACQUIRE: got, not confirmed yet; else 0 */
-    wall_ms since_ms;      /* when it became ours */
-    bool is_busy;          /* see 1 */
-    bool is_begun;         /* the head has been begun */
-    bool is_held;          /* see 2 */
-    bool is_awaited;       /* an acquire failed on it: on_shard_free is owed */
-    bool is_contended;     /* the next read is to leave a watch */
-    bool is_watched;       /* a watch is on it */
-    bool is_to_verify;     /* held, and not read since the reconnect */
-    bool is_stalled;       /* the server refused for a reason that will not pass at once */
-    bool is_touched;       /* tried in this session: read again once a minute */
-    uint8_t suspect_count; /* reads left after a create without a known outcome */
+    struct list requests;     /* ACQUIRE, RELEASE, STATE in their order; the head is worked on */
+    enum zk_known known;      /* the owner znode */
+    int32_t version;          /* of its data; valid if OURS */
+    int64_t generation;       /* ACQUIRE: got, not confirmed yet; else 0 */
+    wall_ms since_ms;         /* when it became ours */
+    bool is_busy;             /* see 1 */
+    bool is_begun;            /* the head has been begun */
+    bool is_held;             /* see 2 */
+    bool is_awaited;          /* an acquire failed on it: on_shard_free is owed */
+    bool is_contended;        /* the next read is to leave a watch */
+    bool is_watched;          /* a watch is on it */
+    bool is_to_verify;        /* held, and not read since the reconnect */
+    bool is_stalled;          /* the server refused for a reason that will not pass at once */
+    bool is_touched;          /* tried in this session: read again once a minute */
+    boot_us suspect_until_us; /* a create without a known outcome may arrive until then; or 0 */
 };
 
 /* Our own znode. */
@@ -115,10 +115,11 @@ struct coord_zk {
     struct coord_events events;
     void (*on_note)(void *ctx, const char *line);
     struct zk_path cluster_path;
-    struct cluster cluster;              /* base is read again with each session */
+    struct cluster cluster;              /* base is read again with each generation */
     struct coord_zk_databases databases; /* names: database_names */
     char **database_names;               /* owned copies */
     char *hosts;
+    char *auth; /* may be empty */
     span_ms asked_timeout_ms;
     span_ms session_timeout_ms; /* negotiated */
     span_ms request_timeout_ms;
@@ -130,6 +131,7 @@ struct coord_zk {
     bool is_verifying;     /* reconnected; COORD_CONNECTED is owed */
     bool is_joining_busy;  /* the cluster's znode is being read */
     bool is_cluster_known; /* it has been read in this session, and is ours */
+    bool is_base_busy;     /* it is being read for its base */
     int64_t session_id;    /* 0: none yet */
     uint32_t verify_count; /* nodes that are still to be read before COORD_CONNECTED */
     uint32_t open_count;   /* opens since the last success: back-off */
@@ -169,6 +171,14 @@ void zk_verified(struct coord_zk *zk);
 
 /* Our znode stands: COORD_NEW if this session is new. */
 void zk_joined(struct coord_zk *zk);
+
+/*
+ * Read the base of the generations again. A server that lags behind may have told an old one when
+ * the session began, and `cluster adopt` may have raised it since; by an old one a generation is
+ * below what the databases have, and the next is only one above it. A call that is sent after this
+ * is answered after it.
+ */
+void zk_read_base(struct coord_zk *zk);
 
 /* Tell people. */
 void zk_note(struct coord_zk *zk, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -20,9 +20,12 @@
 
 #include <string.h>
 
-/* Reads, a second apart, after a create without a known outcome: a request held back in the
- * network can still arrive at a server after the read that found nothing. */
-#define SUSPECT_READ_COUNT 5
+/* Longest that a request is held back in the network after its connection broke, and arrives all
+ * the same; or the session timeout, by which its server has closed that connection too. */
+#define STRAY_MS_MAX 5000
+
+/* Most that the server that we read from is behind what has arrived. */
+#define BEHIND_MS_MAX 5000
 
 /* Longest owner or shard body: a member name, twice its length if it were all escapes, and words.
  */
@@ -150,6 +153,7 @@ static void send_raise(struct coord_zk *zk, uint32_t number)
     struct zk_path path;
     struct buf body;
 
+    zk_read_base(zk); // The server has seen our create by now: it tells what was there before it.
     zk_path_shard(&path, &zk->cluster_path, number);
     buf_init(&body, OWNER_BYTES_MAX);
     zk_body_write_shard(&body, zk->databases.names[zk->cluster.database_of[number]]);
@@ -354,6 +358,15 @@ static void on_read(struct coord_zk *zk, uint32_t number, const struct zk_reply 
     check_awaited(zk, number);
 }
 
+/* Until when a create without a known outcome may still come to light: after a read that found
+ * nothing, and even after it was done again and what it made has been deleted. */
+static boot_us suspect_until_us(const struct coord_zk *zk)
+{
+    span_ms held_ms = time_max(zk->session_timeout_ms, STRAY_MS_MAX);
+
+    return time_add(loop_now_us(zk->loop), (held_ms + BEHIND_MS_MAX) * US_PER_MS);
+}
+
 static void on_created(struct coord_zk *zk, uint32_t number, const struct zk_reply *reply)
 {
     struct zk_shard *shard = &zk->shards[number];
@@ -369,7 +382,7 @@ static void on_created(struct coord_zk *zk, uint32_t number, const struct zk_rep
         return;
     case ERR_OUTCOME_UNKNOWN:
         shard->known = ZK_UNCERTAIN;
-        shard->suspect_count = SUSPECT_READ_COUNT;
+        shard->suspect_until_us = suspect_until_us(zk);
         return;
     default:
         shard->is_stalled = true;
@@ -536,8 +549,21 @@ void zk_shard_reset_all(struct coord_zk *zk)
         shard->is_to_verify = false;
         shard->is_stalled = false;
         shard->is_touched = false;
-        shard->suspect_count = 0;
+        shard->suspect_until_us = 0;
     }
+}
+
+/* It is read at each beat, and once more when nothing can come any more: a time and no count of
+ * reads, for beats are as short as the session timeout has them. */
+static void look_at_suspect(struct zk_shard *shard, boot_us now)
+{
+    if (shard->suspect_until_us == 0 || shard->is_busy) {
+        return;
+    }
+    if (now >= shard->suspect_until_us) {
+        shard->suspect_until_us = 0;
+    }
+    shard->known = ZK_UNCERTAIN;
 }
 
 void zk_shard_second(struct coord_zk *zk)
@@ -546,10 +572,7 @@ void zk_shard_second(struct coord_zk *zk)
         struct zk_shard *shard = &zk->shards[number];
 
         shard->is_stalled = false;
-        if (shard->suspect_count > 0 && !shard->is_busy) {
-            shard->suspect_count--;
-            shard->known = ZK_UNCERTAIN;
-        }
+        look_at_suspect(shard, loop_now_us(zk->loop));
         if (shard->is_awaited && !shard->is_watched) { // The limit of watches: polled.
             shard->known = ZK_UNCERTAIN;
             shard->is_contended = true;

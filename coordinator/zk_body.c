@@ -16,18 +16,21 @@
 /* A JSON string: quotes, backslashes and control characters escaped; other bytes as they are. */
 static void write_text(struct buf *out, const char *text)
 {
+    const char *plain = text; // From here on nothing was to be escaped.
+    const char *at = text;
+
     (void)buf_append_text(out, "\"");
-    for (const char *at = text; *at != '\0'; at++) {
+    for (; *at != '\0'; at++) {
         unsigned char byte = (unsigned char)*at;
 
-        if (byte == '"' || byte == '\\') {
-            (void)buf_printf(out, "\\%c", byte);
-        } else if (byte < 0x20 || byte == 0x7f) {
-            (void)buf_printf(out, "\\u%04x", (unsigned)byte);
-        } else {
-            (void)buf_append(out, at, 1);
+        if (byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0x7f) {
+            continue;
         }
+        (void)buf_append(out, plain, (size_t)(at - plain));
+        (void)buf_printf(out, byte == '"' || byte == '\\' ? "\\%c" : "\\u%04x", byte);
+        plain = at + 1;
     }
+    (void)buf_append(out, plain, (size_t)(at - plain));
     (void)buf_append_text(out, "\"");
 }
 
@@ -80,28 +83,50 @@ void zk_body_write_config(struct buf *out, const struct zk_config_body *body)
     (void)buf_printf(out, ",\"at\":%" PRId64 "}", body->at_ms);
 }
 
+/* The first shard from `from` on that is in the set, or is not; SHARD_COUNT_MAX if there is none.
+ */
+static uint32_t find_shard(const struct shard_set *set, uint32_t from, bool is_in)
+{
+    while (from < SHARD_COUNT_MAX) {
+        uint64_t word = is_in ? set->bits[from / 64] : ~set->bits[from / 64];
+
+        word >>= from % 64;
+        if (word != 0) {
+            return from + (uint32_t)__builtin_ctzll(word);
+        }
+        from = (from / 64 + 1) * 64;
+    }
+    return SHARD_COUNT_MAX;
+}
+
+/* lead: the sign before it, or "". */
+static void write_shard(struct buf *out, const char *lead, uint32_t shard)
+{
+    char text[10]; // The digits of any 32-bit number.
+    size_t start = sizeof(text);
+
+    do {
+        text[--start] = (char)('0' + shard % 10);
+        shard /= 10;
+    } while (shard > 0);
+    (void)buf_append_text(out, lead);
+    (void)buf_append(out, text + start, sizeof(text) - start);
+}
+
 void zk_body_write_set(struct buf *out, const struct shard_set *set)
 {
     const char *lead = "";
-    uint32_t first = 0;
+    uint32_t first = find_shard(set, 0, true);
 
     while (first < SHARD_COUNT_MAX) {
-        uint32_t last = first;
+        uint32_t end = find_shard(set, first, false);
 
-        if (!shard_set_has(set, first)) {
-            first++;
-            continue;
-        }
-        while (last + 1 < SHARD_COUNT_MAX && shard_set_has(set, last + 1)) {
-            last++;
-        }
-        if (first == last) {
-            (void)buf_printf(out, "%s%u", lead, first);
-        } else {
-            (void)buf_printf(out, "%s%u-%u", lead, first, last);
+        write_shard(out, lead, first);
+        if (end > first + 1) {
+            write_shard(out, "-", end - 1);
         }
         lead = ",";
-        first = last + 1;
+        first = find_shard(set, end, true);
     }
 }
 

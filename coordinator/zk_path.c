@@ -7,7 +7,6 @@
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,56 +69,82 @@ bool zk_path_is_instance(const char *instance)
            strlen(instance) == INSTANCE_TEXT_LEN;
 }
 
-/* Every path fits: ZK_PATH_SIZE is checked against the longest one when this is compiled. */
-static void print(struct zk_path *out, const char *format, ...) PRINTF_LIKE(2, 3);
+_Static_assert(SHARD_COUNT_MAX <= 10000, "shards are named by four digits");
 
-static void print(struct zk_path *out, const char *format, ...)
+/* The end of a shard's path, or of its owner's. */
+struct shard_name {
+    char text[sizeof("0000/owner")];
+};
+
+static struct shard_name shard_name(uint32_t shard)
 {
-    va_list args;
-    int len;
+    return (struct shard_name){{(char)('0' + shard / 1000), (char)('0' + shard / 100 % 10),
+                                (char)('0' + shard / 10 % 10), (char)('0' + shard % 10)}};
+}
 
-    va_start(args, format);
-    len = vsnprintf(out->text, sizeof(out->text), format, args);
-    va_end(args);
-    ENSURE(len > 0 && (size_t)len < sizeof(out->text));
+static struct shard_name owner_name(uint32_t shard)
+{
+    struct shard_name name = shard_name(shard);
+
+    memcpy(name.text + 4, "/owner", sizeof("/owner"));
+    return name;
+}
+
+/*
+ * Three texts in a row. Every path fits: ZK_PATH_SIZE is checked against the longest one when this
+ * is compiled. By hand, since a broker that has been away names every shard again.
+ */
+static void join(struct zk_path *out, const char *a, const char *b, const char *c)
+{
+    const char *const parts[] = {a, b, c};
+    size_t len = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++) {
+        size_t part_len = strlen(parts[i]);
+
+        ENSURE(len + part_len < sizeof(out->text));
+        memcpy(out->text + len, parts[i], part_len);
+        len += part_len;
+    }
+    out->text[len] = '\0';
 }
 
 void zk_path_cluster(struct zk_path *out, const char *root, const char *name)
 {
     REQUIRE(zk_path_is_root(root) && zk_path_is_name(name));
-    print(out, "%s/%s", root, name);
+    join(out, root, "/", name);
 }
 
 void zk_path_brokers(struct zk_path *out, const struct zk_path *cluster)
 {
-    print(out, "%s/brokers", cluster->text);
+    join(out, cluster->text, "/brokers", "");
 }
 
 void zk_path_broker(struct zk_path *out, const struct zk_path *cluster, const char *node_name)
 {
-    print(out, "%s/brokers/%s", cluster->text, node_name);
+    join(out, cluster->text, "/brokers/", node_name);
 }
 
 void zk_path_shards(struct zk_path *out, const struct zk_path *cluster)
 {
-    print(out, "%s/shards", cluster->text);
+    join(out, cluster->text, "/shards", "");
 }
 
 void zk_path_shard(struct zk_path *out, const struct zk_path *cluster, uint32_t shard)
 {
     REQUIRE(shard < SHARD_COUNT_MAX);
-    print(out, "%s/shards/%04u", cluster->text, shard);
+    join(out, cluster->text, "/shards/", shard_name(shard).text);
 }
 
 void zk_path_owner(struct zk_path *out, const struct zk_path *cluster, uint32_t shard)
 {
     REQUIRE(shard < SHARD_COUNT_MAX);
-    print(out, "%s/shards/%04u/owner", cluster->text, shard);
+    join(out, cluster->text, "/shards/", owner_name(shard).text);
 }
 
 void zk_path_config(struct zk_path *out, const struct zk_path *cluster)
 {
-    print(out, "%s/config-version", cluster->text);
+    join(out, cluster->text, "/config-version", "");
 }
 
 void zk_path_node_name(char *out, const char *name, const char *instance)

@@ -43,8 +43,10 @@ struct queue_name {
 /* A task by its id, or by queue and key. */
 struct task_name {
     struct queue_name queue;
-    struct task_id id; /* seq 0: by key */
-    struct slice key;  /* empty: by id */
+    struct task_id id;       /* seq 0: by key */
+    struct slice key;        /* empty: by id */
+    struct slice order_key;  /* beside a key; empty: none */
+    struct slice stored_key; /* when read: both, as they are stored; see task_key_join() */
 };
 
 enum when_kind {

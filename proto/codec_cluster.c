@@ -10,13 +10,15 @@
 
 #include <foliot/v1/cluster.pb-c.h>
 
-#define BROKERS_NUMBER 5
-#define SHARDS_NUMBER  6
+#define BROKERS_NUMBER   5
+#define SHARDS_NUMBER    6
+#define DATABASES_NUMBER 7
 
 _Static_assert((int)SHARD_VIEW_LOADING == (int)FOLIOT__V1__SHARD_STATE__SHARD_STATE_LOADING &&
                    (int)SHARD_VIEW_DRAINING == (int)FOLIOT__V1__SHARD_STATE__SHARD_STATE_DRAINING,
                "shard states have the same numbers on the wire");
-_Static_assert(MEMBER_COUNT_MAX + SHARD_COUNT_MAX + MEMBER_COUNT_MAX * DATABASE_COUNT_MAX <=
+_Static_assert(MEMBER_COUNT_MAX + SHARD_COUNT_MAX + DATABASE_COUNT_MAX +
+                       MEMBER_COUNT_MAX * DATABASE_COUNT_MAX <=
                    BATCH_ITEM_COUNT_MAX,
                "a topology has no more elements than the reader lets pass");
 
@@ -77,7 +79,19 @@ int codec_write_topology_shard(const struct shard_owner_view *shard, struct buf 
     message.epoch = shard->epoch;
     message.state = (Foliot__V1__ShardState)shard->state;
     message.since = write_time(shard->since_ms, &since);
+    message.audit_faults = shard->audit_faults;
     return message_write_element(SHARDS_NUMBER, &message.base, out);
+}
+
+int codec_write_topology_database(const struct database_view *database, struct buf *out)
+{
+    Foliot__V1__Database message;
+
+    foliot__v1__database__init(&message);
+    message.name = wire_text(database->name);
+    message.system_id = database->system_id;
+    message.timeline = database->timeline;
+    return message_write_element(DATABASES_NUMBER, &message.base, out);
 }
 
 int codec_read_topology(struct slice bytes, struct arena *arena, struct topology *out,
@@ -98,6 +112,7 @@ int codec_read_topology(struct slice bytes, struct arena *arena, struct topology
     out->head.slot_count = reply->slot_count;
     out->broker_count = reply->n_brokers;
     out->shard_count = reply->n_shards;
+    out->database_count = reply->n_databases;
     out->message = reply;
     return 0;
 }
@@ -141,4 +156,18 @@ void codec_read_topology_shard(const struct topology *topology, size_t index,
                      ? (enum shard_view_state)state
                      : SHARD_VIEW_UNKNOWN;
     out->since_ms = read_reply_time(shard->since);
+    out->audit_faults = shard->audit_faults;
+}
+
+void codec_read_topology_database(const struct topology *topology, size_t index,
+                                  struct database_view *out)
+{
+    const Foliot__V1__GetTopologyResponse *reply = topology->message;
+    const Foliot__V1__Database *database;
+
+    REQUIRE(index < topology->database_count);
+    database = reply->databases[index];
+    out->name = database->name;
+    out->system_id = database->system_id;
+    out->timeline = database->timeline;
 }

@@ -36,7 +36,15 @@ struct shard_owner_view {
     const char *instance; /* of the owner */
     int64_t epoch;
     enum shard_view_state state;
-    wall_ms since_ms; /* WALL_NEVER: not known */
+    wall_ms since_ms;      /* WALL_NEVER: not known */
+    uint32_t audit_faults; /* by its owner's auditor */
+};
+
+/* A database as the broker that answers is connected to it; zeroes if it is not. */
+struct database_view {
+    const char *name;
+    uint64_t system_id;
+    uint32_t timeline;
 };
 
 struct topology_head {
@@ -50,15 +58,17 @@ struct topology_head {
 MUST_USE int codec_read_topology_request(struct slice bytes, struct arena *arena,
                                          struct fault *fault);
 
-/* A response is one head, and any number of brokers and shards, in any order. */
+/* A response is one head, and any number of brokers, shards and databases, in any order. */
 MUST_USE int codec_write_topology_head(const struct topology_head *head, struct buf *out);
 MUST_USE int codec_write_topology_broker(const struct broker_view *broker, struct buf *out);
 MUST_USE int codec_write_topology_shard(const struct shard_owner_view *shard, struct buf *out);
+MUST_USE int codec_write_topology_database(const struct database_view *database, struct buf *out);
 
 struct topology {
     struct topology_head head;
     size_t broker_count;
     size_t shard_count;
+    size_t database_count;
     const void *message; /* private */
 };
 
@@ -72,5 +82,9 @@ void codec_read_topology_broker(const struct topology *topology, size_t index,
 /* shape: index below shard_count. */
 void codec_read_topology_shard(const struct topology *topology, size_t index,
                                struct shard_owner_view *out);
+
+/* shape: index below database_count. */
+void codec_read_topology_database(const struct topology *topology, size_t index,
+                                  struct database_view *out);
 
 #endif

@@ -119,6 +119,17 @@ static int read_extras(const create_msg *message, struct arena *arena, struct pl
     return err;
 }
 
+static int read_order(const create_msg *message, struct arena *arena, struct place place,
+                      struct create_request *out)
+{
+    int err;
+
+    place.field = "order_key";
+    err = read_order_key(message->order_key, place, &out->order_key);
+    return err != 0 ? err
+                    : read_stored_key(out->order_key, out->key, arena, place, &out->stored_key);
+}
+
 /* A task to make; names that it leaves out are those of its batch. */
 static int read_create_msg(const create_msg *message, const struct queue_name *batch,
                            struct arena *arena, struct place place, struct create_request *out)
@@ -140,6 +151,9 @@ static int read_create_msg(const create_msg *message, const struct queue_name *b
     if (err == 0) {
         place.field = "key";
         err = read_key(message->key, place, &request.key);
+    }
+    if (err == 0) {
+        err = read_order(message, arena, place, &request);
     }
     if (err == 0) {
         err = read_key_policy(message, place, &request);
@@ -170,7 +184,18 @@ int codec_read_create(struct slice bytes, struct arena *arena, struct create_req
                            (struct place){.prefix = "", .fault = fault}, out);
 }
 
-/* A create as a generated struct, and the times that it points to. */
+/* Keys are slices, generated structs want a NUL behind them. */
+static char *key_text(struct slice key, char *text, size_t max)
+{
+    REQUIRE(key.len <= max);
+    if (key.len > 0) {
+        memcpy(text, key.data, key.len);
+    }
+    text[key.len] = '\0';
+    return text;
+}
+
+/* A create as a generated struct, and what it points to. */
 struct create_wire {
     create_msg message;
     Google__Protobuf__Timestamp due;
@@ -178,6 +203,8 @@ struct create_wire {
     Google__Protobuf__Timestamp latest;
     Google__Protobuf__Timestamp expire;
     struct tags_wire tags;
+    char key[KEY_BYTES_MAX + 1];
+    char order_key[ORDER_KEY_BYTES_MAX + 1];
 };
 
 static void init_create(struct create_wire *wire, const struct create_request *request)
@@ -188,6 +215,8 @@ static void init_create(struct create_wire *wire, const struct create_request *r
     message->namespace_ = wire_text(request->queue.tenant);
     message->queue = wire_text(request->queue.name);
     message->payload = wire_bytes(request->payload);
+    message->key = key_text(request->key, wire->key, KEY_BYTES_MAX);
+    message->order_key = key_text(request->order_key, wire->order_key, ORDER_KEY_BYTES_MAX);
     if (request->when.kind == WHEN_DUE) {
         message->when_case = FOLIOT__V1__CREATE_TASK_REQUEST__WHEN_DUE_TIME;
         message->due_time = write_time(request->when.due_ms, &wire->due);
@@ -210,34 +239,19 @@ static void init_create(struct create_wire *wire, const struct create_request *r
     message->tags = (Foliot__V1__CreateTaskRequest__TagsEntry **)(void *)wire->tags.list;
 }
 
-/* Keys are slices, generated structs want a NUL behind them. */
-static char *key_text(struct slice key, char *text)
-{
-    REQUIRE(key.len <= KEY_BYTES_MAX);
-    if (key.len > 0) {
-        memcpy(text, key.data, key.len);
-    }
-    text[key.len] = '\0';
-    return text;
-}
-
 int codec_write_create(const struct create_request *request, struct buf *out)
 {
     struct create_wire wire;
-    char key[KEY_BYTES_MAX + 1];
 
     init_create(&wire, request);
-    wire.message.key = key_text(request->key, key);
     return message_write(&wire.message.base, out);
 }
 
 int codec_write_batch_item(const struct create_request *request, struct buf *out)
 {
     struct create_wire wire;
-    char key[KEY_BYTES_MAX + 1];
 
     init_create(&wire, request);
-    wire.message.key = key_text(request->key, key);
     return message_write_element(BATCH_ITEMS_NUMBER, &wire.message.base, out);
 }
 

@@ -268,10 +268,12 @@ int codec_write_dead_item(const struct task_view *view, struct buf *out)
     struct tags_wire tags;
     char error[ERROR_TEXT_BYTES_MAX + 1];
 
-    format_name(&(struct task_name){.id = view->id, .key = view->key}, &text);
+    format_name(&(struct task_name){.id = view->id, .key = view->key, .order_key = view->order_key},
+                &text);
     foliot__v1__dead_letter__init(&message);
     message.id = text.id;
     message.key = text.key;
+    message.order_key = text.order_key;
     message.due_time = write_time(view->due_ms, &times[0]);
     message.create_time = write_time(view->created_ms, &times[1]);
     message.dead_time = write_time(view->ended_ms, &times[2]);
@@ -325,6 +327,7 @@ int codec_read_dead_item(const struct list_reply *reply, size_t index, struct ta
     *out = (struct task_view){
         .queue = {"", ""},
         .key = slice_of(letter->key),
+        .order_key = slice_of(letter->order_key),
         .payload = {letter->payload.data, letter->payload.len},
         .due_ms = read_reply_time(letter->due_time),
         .created_ms = read_reply_time(letter->create_time),

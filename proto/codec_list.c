@@ -93,6 +93,10 @@ int codec_read_list(struct slice bytes, struct arena *arena, struct list_request
         err =
             read_tags((tag_entry *const *)request->tags, request->n_tags, arena, place, &out->tags);
     }
+    if (err == 0) {
+        place.field = "order_key";
+        err = read_order_key(request->order_key, place, &out->order_key);
+    }
     out->page_size = read_page_size(request->page_size);
     out->with_payload = request->with_payload != 0;
     return err != 0 ? err : read_page_token(request->page_token, fault, &out->mark);
@@ -106,8 +110,11 @@ int codec_write_list(const struct list_request *request, struct buf *out)
     Foliot__V1__TaskState states[STATE_COUNT];
     struct tags_wire tags;
     char token[PAGE_TOKEN_BYTES_MAX + 1];
+    struct name_text text;
 
     foliot__v1__list_tasks_request__init(&message);
+    format_name(&(struct task_name){.order_key = request->order_key}, &text);
+    message.order_key = text.order_key;
     message.namespace_ = wire_text(request->queue.tenant);
     message.queue = wire_text(request->queue.name);
     message.states = states;
@@ -193,7 +200,7 @@ int codec_read_cancel_item(const struct create_batch *batch, size_t index, struc
     if (err == 0) {
         fields = name_fields_of((const Foliot__V1__GetTaskRequest *)(void *)message,
                                 &(struct queue_name){closed->namespace_, closed->queue});
-        err = read_name_fields(&fields, fault, out);
+        err = read_name_fields(&fields, batch->arena, fault, out);
     }
     if (err != 0) {
         prefix_item_field(fault, index);
@@ -285,6 +292,11 @@ int codec_read_explain_reply(struct slice bytes, struct arena *arena, struct exp
     out->until_ms = read_reply_time(reply->until);
     out->shard = reply->shard;
     out->broker = reply->broker;
+    out->behind = (struct task_id){0};
+    if (reply->behind[0] != '\0' &&
+        read_task_id(reply->behind, (struct place){"", "behind", fault}, &out->behind) != 0) {
+        return ERR_INVALID;
+    }
     return read_task(reply->task, arena, (struct place){"task.", "id", fault}, &out->task);
 }
 
@@ -293,8 +305,10 @@ int codec_write_explain_reply(const struct explain_reply *reply, struct buf *out
     Foliot__V1__ExplainTaskResponse message;
     Google__Protobuf__Timestamp until;
     struct task_wire wire;
+    struct name_text behind;
 
     init_task(&wire, &reply->task);
+    format_name(&(struct task_name){.id = reply->behind}, &behind);
     foliot__v1__explain_task_response__init(&message);
     message.task = &wire.message;
     message.reason = (Foliot__V1__WaitReason)reply->reason;
@@ -302,5 +316,6 @@ int codec_write_explain_reply(const struct explain_reply *reply, struct buf *out
     message.until = write_time(reply->until_ms, &until);
     message.shard = reply->shard;
     message.broker = wire_text(reply->broker);
+    message.behind = behind.id;
     return message_write(&message.base, out);
 }

@@ -22,6 +22,7 @@ struct list_request {
     wall_ms due_from_ms;     /* 0: no bound */
     wall_ms due_before_ms;   /* WALL_NEVER: no bound */
     struct slice tags;       /* canonical text */
+    struct slice order_key;  /* empty: all */
     uint32_t page_size;      /* 1 … LIST_PAGE_COUNT_MAX */
     struct page_mark mark;   /* go on behind it */
     bool with_payload;
@@ -93,7 +94,8 @@ enum wait_reason {
     WAIT_LOADING,
     WAIT_WRITE,
     WAIT_QUEUE_UNKNOWN,
-    WAIT_LINE
+    WAIT_LINE,
+    WAIT_ORDER_KEY
 };
 
 struct explain_reply {
@@ -103,6 +105,7 @@ struct explain_reply {
     wall_ms until_ms; /* WALL_NEVER: not known */
     uint32_t shard;
     const char *broker;
+    struct task_id behind; /* WAIT_ORDER_KEY: who goes first; else seq 0 */
 };
 
 MUST_USE int codec_read_explain_reply(struct slice bytes, struct arena *arena,

@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/utf8.h"
 #include "proto/message.h"
+#include "proto/task_message.h"
 #include "proto/values.h"
 
 #include <foliot/v1/receiver.pb-c.h>
@@ -27,22 +28,20 @@ int codec_write_delivery(const struct delivery *delivery, struct buf *out)
     Foliot__V1__Attempt message;
     Google__Protobuf__Timestamp due;
     Google__Protobuf__Timestamp deadline;
-    char id[TASK_ID_TEXT_LEN + 1];
     Google__Protobuf__Timestamp expire;
     struct tags_wire tags;
-    char key[KEY_BYTES_MAX + 1];
+    struct name_text text;
 
-    REQUIRE(delivery->key.len <= KEY_BYTES_MAX);
     foliot__v1__attempt__init(&message);
-    task_id_format(delivery->id, id);
-    message.task_id = id;
+    format_name(&(struct task_name){.id = delivery->id,
+                                    .key = delivery->key,
+                                    .order_key = delivery->order_key},
+                &text);
+    message.task_id = text.id;
+    message.key = text.key;
+    message.order_key = text.order_key;
     message.namespace_ = wire_text(delivery->queue.tenant);
     message.queue = wire_text(delivery->queue.name);
-    if (delivery->key.len > 0) {
-        memcpy(key, delivery->key.data, delivery->key.len);
-        key[delivery->key.len] = '\0';
-        message.key = key;
-    }
     message.due_time = write_time(delivery->due_ms, &due);
     message.deadline = write_time(delivery->deadline_ms, &deadline);
     message.attempt = delivery->attempt;
@@ -100,6 +99,10 @@ int codec_read_delivery(const struct delivery_batch *batch, size_t index, struct
     if (err == 0) {
         place.field = "key";
         err = read_key(attempt->key, place, &out->key);
+    }
+    if (err == 0) {
+        place.field = "order_key";
+        err = read_order_key(attempt->order_key, place, &out->order_key);
     }
     expire_ms = read_reply_time(attempt->expire_time);
     out->expire_ms = expire_ms == WALL_NEVER ? 0 : expire_ms;

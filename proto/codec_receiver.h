@@ -14,7 +14,8 @@
 struct delivery {
     struct task_id id;
     struct queue_name queue;
-    struct slice key; /* empty: none */
+    struct slice key;       /* empty: none */
+    struct slice order_key; /* empty: none */
     wall_ms due_ms;
     wall_ms deadline_ms;
     uint32_t attempt;

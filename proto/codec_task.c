@@ -39,7 +39,7 @@ int codec_read_task_name(struct slice bytes, struct arena *arena, struct task_na
     }
     fields = name_fields_of((const Foliot__V1__GetTaskRequest *)(void *)message,
                             &(struct queue_name){"", ""});
-    return read_name_fields(&fields, fault, out);
+    return read_name_fields(&fields, arena, fault, out);
 }
 
 int codec_write_task_name(const struct task_name *name, struct buf *out)
@@ -125,11 +125,12 @@ static int read_update_when(const update_msg *message, struct fault *fault, stru
     return 0;
 }
 
-static int read_update_msg(const update_msg *message, struct fault *fault,
+static int read_update_msg(const update_msg *message, struct arena *arena, struct fault *fault,
                            struct update_request *out)
 {
     struct update_request request = {.set_payload = false};
-    struct name_fields fields = {.tenant = message->namespace_, .queue = message->queue};
+    struct name_fields fields = {
+        .tenant = message->namespace_, .queue = message->queue, .order_key = message->order_key};
     int err;
 
     if (message->task_case == FOLIOT__V1__UPDATE_TASK_REQUEST__TASK_ID) {
@@ -137,7 +138,7 @@ static int read_update_msg(const update_msg *message, struct fault *fault,
     } else if (message->task_case == FOLIOT__V1__UPDATE_TASK_REQUEST__TASK_KEY) {
         fields.key = message->key;
     }
-    err = read_name_fields(&fields, fault, &request.task);
+    err = read_name_fields(&fields, arena, fault, &request.task);
     if (err == 0) {
         err = read_update_when(message, fault, &request.when);
     }
@@ -163,7 +164,7 @@ int codec_read_update(struct slice bytes, struct arena *arena, struct update_req
     int err =
         message_read(&foliot__v1__update_task_request__descriptor, bytes, arena, &message, fault);
 
-    return err != 0 ? err : read_update_msg((const update_msg *)(void *)message, fault, out);
+    return err != 0 ? err : read_update_msg((const update_msg *)(void *)message, arena, fault, out);
 }
 
 int codec_write_update(const struct update_request *request, struct buf *out)
@@ -183,6 +184,7 @@ int codec_write_update(const struct update_request *request, struct buf *out)
     } else {
         message.task_case = FOLIOT__V1__UPDATE_TASK_REQUEST__TASK_KEY;
         message.key = text.key;
+        message.order_key = text.order_key;
     }
     if (request->when.kind == WHEN_DUE) {
         message.when_case = FOLIOT__V1__UPDATE_TASK_REQUEST__WHEN_DUE_TIME;

@@ -15,7 +15,9 @@ struct create_request {
     struct queue_name queue;
     struct when when; /* WHEN_NONE: at once */
     struct slice payload;
-    struct slice key; /* empty: none */
+    struct slice key;        /* empty: none */
+    struct slice order_key;  /* empty: none */
+    struct slice stored_key; /* when read: both, as they are stored; see task_key_join() */
     enum key_policy key_policy;
     wall_ms latest_ms; /* KEY_REPLACE: not due later than this; 0: no bound */
     wall_ms expire_ms; /* 0: as the queue says */
@@ -113,6 +115,7 @@ struct task_view {
     struct task_id id;
     struct queue_name queue;
     struct slice key;
+    struct slice order_key;
     struct slice payload;
     wall_ms due_ms;
     wall_ms created_ms;

@@ -11,6 +11,10 @@
 /* Room for the message of queue_check(), which quotes the target. */
 #define CHECK_MESSAGE_BYTES 512
 
+_Static_assert((int)ORDER_BLOCK == (int)FOLIOT__V1__ORDER_MODE__ORDER_MODE_BLOCK &&
+                   (int)ORDER_DEAD == (int)FOLIOT__V1__ORDER_MODE__ORDER_MODE_DEAD_LETTER,
+               "order policies have the same numbers on the wire");
+
 /* Replace a default if the duration was sent. */
 static int take_duration(const Google__Protobuf__Duration *duration, struct place place,
                          span_ms *value)
@@ -81,6 +85,27 @@ static int read_delivery(Foliot__V1__Delivery delivery, struct fault *fault, str
     }
 }
 
+/* Without a policy of its own a queue has its default. */
+static int read_order(const Foliot__V1__OrderPolicy *policy, struct fault *fault, struct queue *out)
+{
+    int mode = (int)policy->on_failure;
+
+    if (mode < 0 || mode > (int)ORDER_DEAD) {
+        return refuse_value(&(struct place){"queue.order.", "on_failure", fault}, "ENUM_UNKNOWN",
+                            "is %d, which this broker does not know; use BLOCK, SKIP or "
+                            "DEAD_LETTER",
+                            mode);
+    }
+    if (policy->failures != 0 && mode != (int)ORDER_SKIP) {
+        return refuse_value(&(struct place){"queue.order.", "failures", fault}, "FIELD_UNUSED",
+                            "goes with on_failure SKIP only; leave it out");
+    }
+    out->order_policy = mode == 0 ? ORDER_BLOCK : (enum order_policy)mode;
+    out->order_failures = QUEUE_ORDER_FAILURES_DEFAULT;
+    take_number(policy->failures, &out->order_failures);
+    return 0;
+}
+
 static int read_names(const Foliot__V1__Queue *message, struct fault *fault, struct queue *out)
 {
     struct queue_name name;
@@ -146,6 +171,9 @@ int read_queue_msg(const Foliot__V1__Queue *message, struct fault *fault, struct
     }
     if (err == 0 && message->retry != NULL) {
         err = read_retry(message->retry, fault, &out->retry);
+    }
+    if (err == 0 && message->order != NULL) {
+        err = read_order(message->order, fault, out);
     }
     take_number(message->concurrency_max, &out->concurrency_max);
     out->version = message->version;
@@ -213,6 +241,12 @@ void init_queue(struct queue_wire *wire, const struct queue *queue)
     message->state = state_of(queue);
     init_optional(wire, queue);
     message->retry = retry;
+    message->order = &wire->order;
+    foliot__v1__order_policy__init(&wire->order);
+    wire->order.on_failure = (Foliot__V1__OrderMode)queue->order_policy;
+    if (queue->order_policy == ORDER_SKIP) {
+        wire->order.failures = queue->order_failures;
+    }
     foliot__v1__retry_policy__init(retry);
     retry->initial_backoff = write_duration(queue->retry.initial_ms, &wire->spans[2]);
     retry->max_backoff = write_duration(queue->retry.max_ms, &wire->spans[3]);

@@ -26,6 +26,7 @@ MUST_USE int read_queue_reply_msg(const Foliot__V1__Queue *message, struct fault
 struct queue_wire {
     Foliot__V1__Queue message;
     Foliot__V1__RetryPolicy retry;
+    Foliot__V1__OrderPolicy order;
     Google__Protobuf__Duration spans[7];
     Google__Protobuf__Timestamp paused_until;
 };

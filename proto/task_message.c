@@ -13,7 +13,28 @@ _Static_assert((int)TASK_VIEW_WAITING == (int)FOLIOT__V1__TASK_STATE__TASK_STATE
                    (int)TASK_VIEW_EXPIRED == (int)FOLIOT__V1__TASK_STATE__TASK_STATE_EXPIRED,
                "task states have the same numbers on the wire");
 
-int read_name_fields(const struct name_fields *fields, struct fault *fault, struct task_name *out)
+/* An order key goes with a key: together they name a task. */
+static int read_name_order(const struct name_fields *fields, struct arena *arena,
+                           struct place place, struct task_name *name)
+{
+    int err;
+
+    if (fields->order_key == NULL || fields->order_key[0] == '\0') {
+        name->stored_key = name->key;
+        return 0;
+    }
+    place.field = "order_key";
+    if (name->key.len == 0) {
+        return refuse_value(&place, "FIELD_UNUSED",
+                            "goes with key only; an id needs no order key, so leave it out");
+    }
+    err = read_order_key(fields->order_key, place, &name->order_key);
+    return err != 0 ? err
+                    : read_stored_key(name->order_key, name->key, arena, place, &name->stored_key);
+}
+
+int read_name_fields(const struct name_fields *fields, struct arena *arena, struct fault *fault,
+                     struct task_name *out)
 {
     struct place place = {"", "queue", fault};
     struct task_name name = {.id = {0, 0}};
@@ -36,6 +57,9 @@ int read_name_fields(const struct name_fields *fields, struct fault *fault, stru
                            "and key");
     }
     if (err == 0) {
+        err = read_name_order(fields, arena, place, &name);
+    }
+    if (err == 0) {
         *out = name;
     }
     return err;
@@ -47,6 +71,7 @@ struct name_fields name_fields_of(const Foliot__V1__GetTaskRequest *message,
     struct name_fields fields = {
         .tenant = message->namespace_[0] == '\0' ? batch->tenant : message->namespace_,
         .queue = message->queue[0] == '\0' ? batch->name : message->queue,
+        .order_key = message->order_key,
     };
 
     if (message->task_case == FOLIOT__V1__GET_TASK_REQUEST__TASK_ID) {
@@ -63,11 +88,15 @@ void format_name(const struct task_name *name, struct name_text *text)
     if (name->id.seq != 0) {
         task_id_format(name->id, text->id);
     }
-    REQUIRE(name->key.len <= KEY_BYTES_MAX);
+    REQUIRE(name->key.len <= KEY_BYTES_MAX && name->order_key.len <= ORDER_KEY_BYTES_MAX);
     if (name->key.len > 0) {
         memcpy(text->key, name->key.data, name->key.len);
     }
     text->key[name->key.len] = '\0';
+    if (name->order_key.len > 0) {
+        memcpy(text->order_key, name->order_key.data, name->order_key.len);
+    }
+    text->order_key[name->order_key.len] = '\0';
 }
 
 void init_task_name(Foliot__V1__GetTaskRequest *message, const struct task_name *name,
@@ -83,6 +112,7 @@ void init_task_name(Foliot__V1__GetTaskRequest *message, const struct task_name 
     } else {
         message->task_case = FOLIOT__V1__GET_TASK_REQUEST__TASK_KEY;
         message->key = text->key;
+        message->order_key = text->order_key;
     }
 }
 
@@ -124,12 +154,14 @@ void init_task(struct task_wire *wire, const struct task_view *view)
 {
     Foliot__V1__Task *message = &wire->message;
 
-    format_name(&(struct task_name){.id = view->id, .key = view->key}, &wire->text);
+    format_name(&(struct task_name){.id = view->id, .key = view->key, .order_key = view->order_key},
+                &wire->text);
     foliot__v1__task__init(message);
     message->id = wire->text.id;
     message->namespace_ = wire_text(view->queue.tenant);
     message->queue = wire_text(view->queue.name);
     message->key = wire->text.key;
+    message->order_key = wire->text.order_key;
     message->due_time = write_time(view->due_ms, &wire->times[0]);
     message->create_time = write_time(view->created_ms, &wire->times[1]);
     message->payload = wire_bytes(view->payload);
@@ -160,6 +192,7 @@ int read_task(const Foliot__V1__Task *task, struct arena *arena, struct place pl
         err = read_queue_name(task->namespace_, task->queue, true, place, &out->queue);
     }
     out->key = slice_of(task->key);
+    out->order_key = slice_of(task->order_key);
     out->payload = (struct slice){task->payload.data, task->payload.len};
     out->due_ms = read_reply_time(task->due_time);
     out->created_ms = read_reply_time(task->create_time);

@@ -17,11 +17,12 @@ struct name_fields {
     const char *queue;
     const char *id;
     const char *key;
+    const char *order_key; /* "" or NULL: none */
 };
 
 /* shape: as the requests of Get, Cancel, RunNow and Explain. errors: ERR_INVALID. */
-MUST_USE int read_name_fields(const struct name_fields *fields, struct fault *fault,
-                              struct task_name *out);
+MUST_USE int read_name_fields(const struct name_fields *fields, struct arena *arena,
+                              struct fault *fault, struct task_name *out);
 
 /* What a message with the shape of GetTaskRequest names; an empty namespace and, of a batch's item,
  * an empty queue are those of `batch`. */
@@ -32,6 +33,7 @@ struct name_fields name_fields_of(const Foliot__V1__GetTaskRequest *message,
 struct name_text {
     char id[TASK_ID_TEXT_LEN + 1];
     char key[KEY_BYTES_MAX + 1];
+    char order_key[ORDER_KEY_BYTES_MAX + 1];
 };
 
 void format_name(const struct task_name *name, struct name_text *text);

@@ -4,6 +4,8 @@
  */
 #include "proto/values.h"
 
+#include "proto/message.h"
+
 #include "lib/base/check.h"
 
 #include <inttypes.h>
@@ -68,17 +70,49 @@ int read_queue_name(const char *tenant, const char *name, bool may_be_empty, str
     return err;
 }
 
+/* shape: limit is the name of max. */
+static int read_short(const char *text, size_t max, const char *limit, const char *reason,
+                      const struct place *place, struct slice *out)
+{
+    size_t len = strlen(text);
+
+    if (len > max) {
+        return refuse_value(place, reason,
+                            "has %zu bytes, at most %zu are allowed (%s); shorten it, or use a "
+                            "hash of it",
+                            len, max, limit);
+    }
+    *out = slice_of(text);
+    return 0;
+}
+
 int read_key(const char *key, struct place place, struct slice *out)
 {
-    size_t len = strlen(key);
+    return read_short(key, KEY_BYTES_MAX, "KEY_BYTES_MAX", "KEY_TOO_LONG", &place, out);
+}
 
-    if (len > KEY_BYTES_MAX) {
-        return refuse_value(&place, "KEY_TOO_LONG",
-                            "has %zu bytes, at most %d are allowed (KEY_BYTES_MAX); shorten it, or "
-                            "use a hash of it",
-                            len, KEY_BYTES_MAX);
+int read_order_key(const char *key, struct place place, struct slice *out)
+{
+    return read_short(key, ORDER_KEY_BYTES_MAX, "ORDER_KEY_BYTES_MAX", "ORDER_KEY_TOO_LONG", &place,
+                      out);
+}
+
+int read_stored_key(struct slice order_key, struct slice key, struct arena *arena,
+                    struct place place, struct slice *out)
+{
+    size_t len = order_key.len + key.len + 2;
+    uint8_t *buf = NULL;
+
+    if (order_key.len > 0 && key.len > 0) {
+        // No longer than both were on the wire, so that a message's size bounds it.
+        arena_allow(arena, arena->used + len + MESSAGE_ELEMENT_BYTES);
+        buf = arena_new(arena, len);
+        if (buf == NULL) {
+            fault_set_err(place.fault, ERR_NO_MEMORY, "cannot read the key");
+            return ERR_NO_MEMORY;
+        }
     }
-    *out = slice_of(key);
+    *out = task_key_join(order_key, key, buf);
     return 0;
 }
 

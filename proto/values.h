@@ -38,6 +38,14 @@ MUST_USE int read_queue_name(const char *tenant, const char *name, bool may_be_e
 /* Key, if there is one. errors: ERR_INVALID. */
 MUST_USE int read_key(const char *key, struct place place, struct slice *out);
 
+/* Order key, if there is one. errors: ERR_INVALID. */
+MUST_USE int read_order_key(const char *key, struct place place, struct slice *out);
+
+/* A key as it is stored: see task_key_join(). Of the arena, or the key itself. errors:
+ * ERR_NO_MEMORY. */
+MUST_USE int read_stored_key(struct slice order_key, struct slice key, struct arena *arena,
+                             struct place place, struct slice *out);
+
 /* Payload. errors: ERR_INVALID above PAYLOAD_BYTES_MAX. */
 MUST_USE int read_payload(ProtobufCBinaryData payload, struct place place, struct slice *out);
 

@@ -23,11 +23,12 @@ static void move_task(struct task *task, uint8_t **place)
     move_slice(&task->payload, place);
     move_slice(&task->key, place);
     move_slice(&task->tags, place);
+    move_slice(&task->order_key, place);
 }
 
 static size_t task_bytes(const struct task *task)
 {
-    return task->payload.len + task->key.len + task->tags.len;
+    return task->payload.len + task->key.len + task->tags.len + task->order_key.len;
 }
 
 /* Make payloads and the like ours; rows so far borrow those of the tables. */
@@ -81,7 +82,7 @@ static void take_slice(struct mem_snapshot *snapshot, struct mem_shard *shard,
     struct mem_index_node *node =
         mem_index_after(&shard->by_due, read->after_bucket, read->after_seq);
 
-    for (; node != NULL && node->major <= read->to_bucket; node = node->next[0]) {
+    for (; node != NULL && node->major <= read->to_bucket; node = node->next) {
         const struct task *row = &CONTAINER_OF(node, struct mem_row, by_due)->task;
         struct task *task;
 
@@ -129,13 +130,54 @@ static void take_key(struct mem_snapshot *snapshot, struct mem_shard *shard,
     }
 }
 
+/* Whether a row comes before another one of its order key. */
+static bool is_before(const struct task *a, const struct task *b)
+{
+    return a->order_ms < b->order_ms || (a->order_ms == b->order_ms && a->id.seq < b->id.seq);
+}
+
+/* Put a row in its place among the first ones of its order key; the last one goes if they are too
+ * many. */
+static void take_in_order(struct mem_snapshot *snapshot, const struct task *row, uint32_t limit)
+{
+    size_t i = snapshot->row_count;
+
+    while (i > 0 && is_before(row, &snapshot->rows[i - 1])) {
+        i--;
+    }
+    if (i == limit) {
+        return;
+    }
+    snapshot->row_count += snapshot->row_count < limit;
+    memmove(&snapshot->rows[i + 1], &snapshot->rows[i],
+            (snapshot->row_count - i - 1) * sizeof(snapshot->rows[0]));
+    snapshot->rows[i] = *row;
+    shorten(&snapshot->rows[i]);
+}
+
+static void take_order(struct mem_snapshot *snapshot, struct mem_shard *shard,
+                       const struct store_read *read)
+{
+    int64_t hash = mem_key_hash(read->queue, read->key);
+
+    snapshot->rows = mem_need(read->limit, sizeof(*snapshot->rows));
+    for (struct mem_index_node *node = mem_index_after(&shard->by_order, hash, -1);
+         node != NULL && node->major == hash; node = node->next) {
+        const struct task *row = &CONTAINER_OF(node, struct mem_row, by_order)->task;
+
+        if (row->queue == read->queue && slice_equal(row->order_key, read->key)) {
+            take_in_order(snapshot, row, read->limit);
+        }
+    }
+}
+
 /* A page of a queue's dead letters. */
 static void take_dead(struct mem_snapshot *snapshot, struct mem_shard *shard,
                       const struct store_read *read)
 {
     struct mem_index_node *node = mem_index_after(&shard->dead, read->after_seq, 0);
 
-    for (; node != NULL && snapshot->ended_count < read->limit; node = node->next[0]) {
+    for (; node != NULL && snapshot->ended_count < read->limit; node = node->next) {
         const struct ended_task *letter = &CONTAINER_OF(node, struct mem_ended, node)->ended;
 
         if (letter->task.queue == read->queue) {
@@ -205,7 +247,7 @@ static void take_counts(struct mem_snapshot *snapshot, struct mem_shard *shard,
     uint32_t looked = 0;
 
     snapshot->counts = mem_need(QUEUE_COUNT_MAX + 1, sizeof(*snapshot->counts));
-    for (; node != NULL && looked < read->limit; node = node->next[0]) {
+    for (; node != NULL && looked < read->limit; node = node->next) {
         const struct task *task = &CONTAINER_OF(node, struct mem_row, by_seq)->task;
 
         if (read->queue == 0 || read->queue == task->queue) {
@@ -216,7 +258,7 @@ static void take_counts(struct mem_snapshot *snapshot, struct mem_shard *shard,
     snapshot->is_cut = looked == read->limit;
     looked = 0;
     for (node = mem_index_first(&shard->dead); node != NULL && looked < read->limit;
-         node = node->next[0]) {
+         node = node->next) {
         uint32_t queue = CONTAINER_OF(node, struct mem_ended, node)->ended.task.queue;
         struct queue_count *count;
 
@@ -232,15 +274,17 @@ static void take_counts(struct mem_snapshot *snapshot, struct mem_shard *shard,
     snapshot->is_cut = snapshot->is_cut || looked == read->limit;
 }
 
-/* The claims of the shard in one claim row: counted, and copied if there is a place for them. */
-static size_t pick_claims(const struct mem_claim_row *row, uint32_t shard, struct claim *out)
+/* The claims of the shard in one claim row, those with a deadline up to a time: counted, and copied
+ * if there is a place for them. */
+static size_t pick_claims(const struct mem_claim_row *row, uint32_t shard, wall_ms until_ms,
+                          struct claim *out)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < row->count; i++) {
         const struct mem_claim *claim = &row->members[i];
 
-        if (claim->shard != shard) {
+        if (claim->shard != shard || claim->deadline_ms > until_ms) {
             continue;
         }
         if (out != NULL) {
@@ -256,19 +300,24 @@ static size_t pick_claims(const struct mem_claim_row *row, uint32_t shard, struc
     return count;
 }
 
-static void take_claims(struct mem_snapshot *snapshot, struct mem_index *claims, uint32_t shard)
+static void take_claims(struct mem_snapshot *snapshot, struct mem_index *claims,
+                        const struct store_read *read)
 {
+    wall_ms until_ms = read->kind == STORE_READ_OVERDUE ? read->now_ms : WALL_NEVER;
     size_t total = 0;
 
-    for (struct mem_index_node *node = mem_index_first(claims); node != NULL;
-         node = node->next[0]) {
-        total += pick_claims(CONTAINER_OF(node, struct mem_claim_row, node), shard, NULL);
+    for (struct mem_index_node *node = mem_index_first(claims); node != NULL; node = node->next) {
+        total += pick_claims(CONTAINER_OF(node, struct mem_claim_row, node), read->shard, until_ms,
+                             NULL);
     }
     snapshot->claims = mem_need(total, sizeof(*snapshot->claims));
-    for (struct mem_index_node *node = mem_index_first(claims); node != NULL;
-         node = node->next[0]) {
-        snapshot->claim_count += pick_claims(CONTAINER_OF(node, struct mem_claim_row, node), shard,
-                                             snapshot->claims + snapshot->claim_count);
+    for (struct mem_index_node *node = mem_index_first(claims); node != NULL; node = node->next) {
+        snapshot->claim_count +=
+            pick_claims(CONTAINER_OF(node, struct mem_claim_row, node), read->shard, until_ms,
+                        snapshot->claims + snapshot->claim_count);
+    }
+    if (read->kind == STORE_READ_OVERDUE && snapshot->claim_count > read->limit) {
+        snapshot->claim_count = read->limit;
     }
 }
 
@@ -303,7 +352,8 @@ void mem_snapshot_take(struct mem_snapshot *snapshot, struct mem_tables *tables,
     shard = read->kind == STORE_READ_EPOCHS ? NULL : &tables->shards[read->shard];
     switch (read->kind) {
     case STORE_READ_CLAIMS:
-        take_claims(snapshot, &tables->databases[read->database].claims, read->shard);
+    case STORE_READ_OVERDUE:
+        take_claims(snapshot, &tables->databases[read->database].claims, read);
         break;
     case STORE_READ_SLICE:
         take_slice(snapshot, shard, read);
@@ -326,6 +376,9 @@ void mem_snapshot_take(struct mem_snapshot *snapshot, struct mem_tables *tables,
         break;
     case STORE_READ_ENDED:
         take_ended(snapshot, shard, read);
+        break;
+    case STORE_READ_ORDER:
+        take_order(snapshot, shard, read);
         break;
     case STORE_READ_COUNTS:
         take_counts(snapshot, shard, read);

@@ -55,6 +55,7 @@ static void shard_init(struct mem_shard *shard)
 {
     mem_index_init(&shard->by_due);
     mem_index_init(&shard->by_seq);
+    mem_index_init(&shard->by_order);
     mem_index_init(&shard->keys);
     mem_index_init(&shard->ended);
     mem_index_init(&shard->dead);
@@ -86,6 +87,7 @@ static void task_fini(struct task *task)
     mem_free_slice(task->payload);
     mem_free_slice(task->key);
     mem_free_slice(task->tags);
+    mem_free_slice(task->order_key);
 }
 
 static void row_free(struct mem_row *row)
@@ -113,9 +115,10 @@ static void ended_fini(struct mem_index *index)
     struct mem_index_node *after;
 
     for (struct mem_index_node *node = mem_index_first(index); node != NULL; node = after) {
-        after = node->next[0];
+        after = node->next;
         ended_free(CONTAINER_OF(node, struct mem_ended, node));
     }
+    mem_index_fini(index);
 }
 
 static void key_free(struct mem_key *key)
@@ -130,13 +133,17 @@ static void shard_fini(struct mem_shard *shard)
     struct mem_index_node *after;
 
     for (node = mem_index_first(&shard->by_due); node != NULL; node = after) {
-        after = node->next[0];
+        after = node->next;
         row_free(CONTAINER_OF(node, struct mem_row, by_due));
     }
     for (node = mem_index_first(&shard->keys); node != NULL; node = after) {
-        after = node->next[0];
+        after = node->next;
         key_free(CONTAINER_OF(node, struct mem_key, node));
     }
+    mem_index_fini(&shard->by_due);
+    mem_index_fini(&shard->by_seq);
+    mem_index_fini(&shard->by_order);
+    mem_index_fini(&shard->keys);
     ended_fini(&shard->ended);
     ended_fini(&shard->dead);
 }
@@ -146,9 +153,10 @@ static void claims_fini(struct mem_index *claims)
     struct mem_index_node *after;
 
     for (struct mem_index_node *node = mem_index_first(claims); node != NULL; node = after) {
-        after = node->next[0];
+        after = node->next;
         mem_free(CONTAINER_OF(node, struct mem_claim_row, node));
     }
+    mem_index_fini(claims);
 }
 
 void mem_tables_fini(struct mem_tables *tables)
@@ -169,6 +177,7 @@ static void task_own(struct task *task)
     task->payload = mem_copy_slice(task->payload);
     task->key = mem_copy_slice(task->key);
     task->tags = mem_copy_slice(task->tags);
+    task->order_key = mem_copy_slice(task->order_key);
 }
 
 static void row_add(struct mem_shard *shard, const struct task *task)
@@ -182,11 +191,16 @@ static void row_add(struct mem_shard *shard, const struct task *task)
     row->by_seq.major = task->id.seq;
     mem_index_add(&shard->by_due, &row->by_due);
     mem_index_add(&shard->by_seq, &row->by_seq);
+    if (task->order_key.len > 0) {
+        row->by_order.major = mem_key_hash(task->queue, task->order_key);
+        row->by_order.minor = task->id.seq;
+        mem_index_add(&shard->by_order, &row->by_order);
+    }
 }
 
 static void ended_copy(struct mem_index *index, struct mem_index *from)
 {
-    for (struct mem_index_node *node = mem_index_first(from); node != NULL; node = node->next[0]) {
+    for (struct mem_index_node *node = mem_index_first(from); node != NULL; node = node->next) {
         struct mem_ended *row = mem_need(1, sizeof(*row));
 
         *row = *CONTAINER_OF(node, struct mem_ended, node);
@@ -204,10 +218,10 @@ void mem_shard_copy(struct mem_shard *shard, struct mem_shard *from)
     shard_fini(shard);
     shard_init(shard);
     shard->epoch = from->epoch;
-    for (node = mem_index_first(&from->by_seq); node != NULL; node = node->next[0]) {
+    for (node = mem_index_first(&from->by_seq); node != NULL; node = node->next) {
         row_add(shard, &CONTAINER_OF(node, struct mem_row, by_seq)->task);
     }
-    for (node = mem_index_first(&from->keys); node != NULL; node = node->next[0]) {
+    for (node = mem_index_first(&from->keys); node != NULL; node = node->next) {
         struct mem_key *key = mem_need(1, sizeof(*key));
 
         *key = *CONTAINER_OF(node, struct mem_key, node);
@@ -222,7 +236,7 @@ void mem_claims_copy(struct mem_index *claims, struct mem_index *from)
 {
     claims_fini(claims);
     mem_index_init(claims);
-    for (struct mem_index_node *node = mem_index_first(from); node != NULL; node = node->next[0]) {
+    for (struct mem_index_node *node = mem_index_first(from); node != NULL; node = node->next) {
         const struct mem_claim_row *row = CONTAINER_OF(node, struct mem_claim_row, node);
         size_t size = sizeof(*row) + row->count * sizeof(row->members[0]);
         struct mem_claim_row *copy = mem_need(1, size);
@@ -248,7 +262,7 @@ struct mem_ended *mem_ended_find(struct mem_index *index, struct task_id id)
     return row != NULL && row->ended.task.id.slot == id.slot ? row : NULL;
 }
 
-static int64_t key_hash(uint32_t queue, struct slice key)
+int64_t mem_key_hash(uint32_t queue, struct slice key)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325) ^ queue;
 
@@ -261,10 +275,10 @@ static int64_t key_hash(uint32_t queue, struct slice key)
 
 struct mem_key *mem_key_find(struct mem_shard *shard, uint32_t queue, struct slice key)
 {
-    int64_t hash = key_hash(queue, key);
+    int64_t hash = mem_key_hash(queue, key);
 
     for (struct mem_index_node *node = mem_index_after(&shard->keys, hash, -1);
-         node != NULL && node->major == hash; node = node->next[0]) {
+         node != NULL && node->major == hash; node = node->next) {
         struct mem_key *row = CONTAINER_OF(node, struct mem_key, node);
 
         if (row->queue == queue && slice_equal(row->key, key)) {
@@ -277,11 +291,11 @@ struct mem_key *mem_key_find(struct mem_shard *shard, uint32_t queue, struct sli
 static struct mem_key *key_add(struct mem_shard *shard, uint32_t queue, struct slice key)
 {
     struct mem_key *row = mem_need(1, sizeof(*row));
-    int64_t hash = key_hash(queue, key);
+    int64_t hash = mem_key_hash(queue, key);
     int64_t number = 0;
 
     for (struct mem_index_node *node = mem_index_after(&shard->keys, hash, -1);
-         node != NULL && node->major == hash; node = node->next[0]) {
+         node != NULL && node->major == hash; node = node->next) {
         number = node->minor + 1;
     }
     row->node.major = hash;
@@ -367,6 +381,7 @@ static void apply_insert(struct mem_shard *shard, const struct store_op *op)
     struct task task = op->task;
 
     task.payload_len = (uint32_t)task.payload.len;
+    task.order_ms = task.order_key.len > 0 ? task.order_ms : 0;
     row_add(shard, &task);
     if (op->task.key.len > 0) {
         struct mem_key *key = mem_key_find(shard, op->task.queue, op->task.key);
@@ -414,6 +429,7 @@ static void row_end(struct mem_shard *shard, struct mem_row *row, const struct s
 
     ended.task.attempt = op->attempt;
     ended.task.failures = op->task.failures;
+    ended.task.order_ms = 0; // Of no meaning to what has ended.
     if (op->kind == STORE_DEAD) {
         ended.end = TASK_END_DEAD;
         ended.until_ms = WALL_NEVER;
@@ -422,6 +438,8 @@ static void row_end(struct mem_shard *shard, struct mem_row *row, const struct s
     } else {
         mem_free_slice(ended.task.payload);
         ended.task.payload = (struct slice){NULL, 0};
+        mem_free_slice(ended.task.order_key);
+        ended.task.order_key = (struct slice){NULL, 0};
         ended.task.payload_len = 0;
         ended.end = op->end;
         ended.until_ms = op->keep_until_ms;
@@ -441,6 +459,9 @@ static void apply_delete(struct mem_shard *shard, const struct store_op *op)
     key_release(shard, &row->task, op->key_until_ms);
     mem_index_del(&shard->by_due, &row->by_due);
     mem_index_del(&shard->by_seq, &row->by_seq);
+    if (row->task.order_key.len > 0) {
+        mem_index_del(&shard->by_order, &row->by_order);
+    }
     if (op->kind == STORE_DEAD || op->keep_until_ms > 0) {
         row_end(shard, row, op);
     } else {
@@ -480,6 +501,10 @@ static void apply_change(struct mem_shard *shard, const struct store_op *op)
     if (op->set_counts) {
         row->task.failures = op->task.failures;
         row->task.unknowns = op->task.unknowns;
+    }
+    if (op->set_order) {
+        REQUIRE(row->task.order_key.len > 0);
+        row->task.order_ms = op->task.order_ms;
     }
 }
 
@@ -607,7 +632,7 @@ void mem_claims_drop(struct mem_tables *tables, const struct store_batch *batch)
         return;
     }
     for (struct mem_index_node *node = mem_index_first(claims); node != NULL; node = after) {
-        after = node->next[0];
+        after = node->next;
         if (!has_live_member(tables, CONTAINER_OF(node, struct mem_claim_row, node))) {
             claim_row_del(claims, node);
         }
@@ -627,7 +652,7 @@ void mem_ended_sweep(struct mem_tables *tables, uint32_t database)
         for (; node != NULL; node = after) {
             struct mem_ended *row = CONTAINER_OF(node, struct mem_ended, node);
 
-            after = node->next[0];
+            after = node->next;
             if (row->ended.until_ms <= now_ms) {
                 ended_del(&shard->ended, row);
             }

@@ -10,9 +10,10 @@
 #include "storage/store_mem.h"
 
 struct mem_row {
-    struct mem_index_node by_due; /* (bucket, seq) */
-    struct mem_index_node by_seq; /* (seq, 0) */
-    struct task task;             /* payload and key are ours */
+    struct mem_index_node by_due;   /* (bucket, seq) */
+    struct mem_index_node by_seq;   /* (seq, 0) */
+    struct mem_index_node by_order; /* (hash of queue and order key, seq), if it has one */
+    struct task task;               /* payload, keys and tags are ours */
 };
 
 struct mem_key {
@@ -47,6 +48,7 @@ struct mem_shard {
     uint32_t database;
     struct mem_index by_due;
     struct mem_index by_seq;
+    struct mem_index by_order;
     struct mem_index keys;
     struct mem_index ended;
     struct mem_index dead;
@@ -87,6 +89,9 @@ void mem_claims_copy(struct mem_index *claims, struct mem_index *from);
 
 /* The row of a task, or NULL. */
 struct mem_row *mem_row_find(struct mem_shard *shard, struct task_id id);
+
+/* What the rows of an order key have in common in shard->by_order: their major number. */
+int64_t mem_key_hash(uint32_t queue, struct slice key);
 
 /* The key's row, or NULL. */
 struct mem_key *mem_key_find(struct mem_shard *shard, uint32_t queue, struct slice key);

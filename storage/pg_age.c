@@ -24,6 +24,7 @@ static void age_result(struct pg_job *job, struct pg_conn *conn, PGresult *resul
     (void)conn;
     if (pg_result_ok(result)) {
         age_of(job)->stats->multixact_age = (uint64_t)pg_value_i64(result, 0, 0);
+        age_of(job)->stats->snapshot_age = (uint64_t)pg_value_i64(result, 0, 1);
     }
 }
 

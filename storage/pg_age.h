@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far a database has gone towards the end of its multixact ids: asked for now and then, because
- * fences take share locks, and several lockers of one row use them up. Nothing depends on the
- * answer but a figure for people. source: RELIABILITY H-2c
+ * How far a database has gone towards the end of its multixact ids, for fences take share locks,
+ * and several lockers of one row use them up; and how old the oldest snapshot is that vacuum must
+ * spare, for dead rows pile up behind it. Asked for now and then. Nothing depends on the answer but
+ * figures for people. source: RELIABILITY H-2c, P-14
  */
 #ifndef FOLIOT_STORAGE_PG_AGE_H
 #define FOLIOT_STORAGE_PG_AGE_H

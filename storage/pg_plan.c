@@ -8,11 +8,17 @@
 
 #include <stdlib.h>
 
-static enum pg_stmt stmt_of(const struct store_op *op, enum pg_stmt insert)
+/* Which statements insert the tasks of a batch. */
+struct inserts {
+    enum pg_stmt keyless;
+    enum pg_stmt keyed;
+};
+
+static enum pg_stmt stmt_of(const struct store_op *op, const struct inserts *inserts)
 {
     switch (op->kind) {
     case STORE_INSERT:
-        return op->task.key.len > 0 ? PG_STMT_INSERT_KEYED : insert;
+        return op->task.key.len > 0 ? inserts->keyed : inserts->keyless;
     case STORE_DELETE:
         if (op->keep_until_ms > 0) {
             return PG_STMT_DELETE_KEPT;
@@ -25,6 +31,9 @@ static enum pg_stmt stmt_of(const struct store_op *op, enum pg_stmt insert)
     case STORE_DEAD:
         return PG_STMT_DEAD;
     case STORE_CHANGE:
+        if (op->set_order) {
+            return PG_STMT_CHANGE_ORDER;
+        }
         return op->set_payload ? PG_STMT_CHANGE_PAYLOAD : PG_STMT_CHANGE;
     case STORE_CLAIM:
         return op->raise_attempt ? PG_STMT_CHANGE : PG_STMT_CHECK;
@@ -80,7 +89,7 @@ static bool is_sure(const struct pg_plan *plan, size_t index, const struct pg_sl
     const struct pg_slot *slot = &plan->slots[index];
 
     return slot->stmt == PG_STMT_CHECK && (maker == NULL ? plan->batch->ops[slot->op].is_known
-                                                         : maker->stmt <= PG_STMT_INSERT_TAGGED);
+                                                         : maker->stmt < PG_STMT_INSERT_KEYED);
 }
 
 /* Find what makes the row of each claim's own task, and take such claims out, and those whose row
@@ -130,23 +139,33 @@ static void list_fences(struct pg_plan *plan)
     }
 }
 
-/* Which statement inserts tasks without a key: a second one would cost more than nulls do. */
-static enum pg_stmt insert_stmt(const struct store_batch *batch)
+/* One statement for all of a kind: a second one would cost more than nulls do. */
+static struct inserts inserts_of(const struct store_batch *batch)
 {
+    struct inserts inserts = {PG_STMT_INSERT, PG_STMT_INSERT_KEYED};
+
     for (size_t i = 0; i < batch->op_count; i++) {
         const struct store_op *op = &batch->ops[i];
 
-        if (op->kind == STORE_INSERT && (op->task.tags.len > 0 || op->task.expire_ms != 0)) {
-            return PG_STMT_INSERT_TAGGED;
+        if (op->kind != STORE_INSERT) {
+            continue;
+        }
+        if (op->task.order_key.len > 0 && op->task.key.len > 0) {
+            inserts.keyed = PG_STMT_INSERT_KEYED_ORDERED;
+        } else if (op->task.order_key.len > 0) {
+            inserts.keyless = PG_STMT_INSERT_ORDERED;
+        } else if ((op->task.tags.len > 0 || op->task.expire_ms != 0) &&
+                   inserts.keyless == PG_STMT_INSERT) {
+            inserts.keyless = PG_STMT_INSERT_TAGGED;
         }
     }
-    return PG_STMT_INSERT;
+    return inserts;
 }
 
 void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const uint8_t *database_of,
                   uint32_t database)
 {
-    enum pg_stmt insert = insert_stmt(batch);
+    struct inserts inserts = inserts_of(batch);
 
     plan->batch = batch;
     plan->slot_count = 0;
@@ -162,7 +181,7 @@ void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const u
             continue;
         }
         plan->slots[plan->slot_count++] = (struct pg_slot){
-            .stmt = stmt_of(op, insert),
+            .stmt = stmt_of(op, &inserts),
             .shard = op->shard,
             .epoch = op->epoch,
             .seq = op->task.id.seq,
@@ -325,6 +344,21 @@ static struct slice get_tags(const struct store_op *op)
     return op->task.tags;
 }
 
+static struct slice get_order_key(const struct store_op *op)
+{
+    return op->task.order_key;
+}
+
+static int64_t get_order_ms(const struct store_op *op)
+{
+    return op->task.order_ms;
+}
+
+static int64_t get_set_payload(const struct store_op *op)
+{
+    return op->set_payload;
+}
+
 static struct slice get_response(const struct store_op *op)
 {
     return op->response;
@@ -351,8 +385,18 @@ static const struct pg_column insert_columns[] = {
     NUMBER(8, get_seq),         NUMBER(8, get_due),          NUMBER(8, get_created),
     NUMBER(4, get_queue),       NUMBER(4, get_task_attempt), NUMBER(4, get_failures),
     NUMBER(4, get_unknowns),    NUMBER(2, get_slot),         BYTES(get_payload),
-    SOME_NUMBER(8, get_expire), SOME_BYTES(get_tags),    // as far as the statement has them
-    SOME_BYTES(get_key),        NUMBER(8, get_expected), // of a redrive: the letter's attempt
+    SOME_NUMBER(8, get_expire), SOME_BYTES(get_tags), // as far as the statement has them
+    SOME_BYTES(get_key),
+};
+
+/* The same, and the place among those of an order key: of no meaning without one. */
+static const struct pg_column ordered_columns[] = {
+    NUMBER(8, get_seq),         NUMBER(8, get_due),          NUMBER(8, get_created),
+    NUMBER(4, get_queue),       NUMBER(4, get_task_attempt), NUMBER(4, get_failures),
+    NUMBER(4, get_unknowns),    NUMBER(2, get_slot),         BYTES(get_payload),
+    SOME_NUMBER(8, get_expire), SOME_BYTES(get_tags),        SOME_BYTES(get_order_key),
+    NUMBER(8, get_order_ms),    SOME_BYTES(get_key),         NUMBER(8, get_expected),
+    // the last one of a redrive: the letter's attempt
 };
 
 static const struct pg_column kept_columns[] = {
@@ -377,6 +421,12 @@ static const struct pg_column change_columns[] = {
     BYTES(get_payload), // last: only with a payload
 };
 
+static const struct pg_column change_order_columns[] = {
+    NUMBER(8, get_seq),     NUMBER(8, get_expected),     NUMBER(4, get_new_attempt),
+    NUMBER(8, get_new_due), NUMBER(4, get_new_failures), NUMBER(4, get_new_unknowns),
+    BYTES(get_payload),     NUMBER(4, get_set_payload),  NUMBER(8, get_order_ms),
+};
+
 static const struct pg_column key_columns[] = {
     NUMBER(4, get_shard),    NUMBER(4, get_queue), SOME_BYTES(get_key),
     NUMBER(8, get_seq),      NUMBER(2, get_slot),  NUMBER(8, get_now),
@@ -385,8 +435,15 @@ static const struct pg_column key_columns[] = {
 
 static const struct pg_column *columns_of(enum pg_stmt stmt)
 {
-    if (stmt <= PG_STMT_REDRIVE) {
+    if (stmt == PG_STMT_INSERT_ORDERED || stmt == PG_STMT_INSERT_KEYED_ORDERED ||
+        stmt == PG_STMT_REDRIVE) {
+        return ordered_columns;
+    }
+    if (stmt < PG_STMT_REDRIVE) {
         return insert_columns;
+    }
+    if (stmt == PG_STMT_CHANGE_ORDER) {
+        return change_order_columns;
     }
     if (stmt == PG_STMT_DELETE || stmt == PG_STMT_DELETE_KEYLESS || stmt == PG_STMT_DEAD) {
         return dead_columns;

@@ -64,7 +64,7 @@ const struct pg_slot *pg_plan_find_maker(const struct pg_plan *plan, const struc
                                          enum pg_stmt first);
 
 /* Most columns of one statement. */
-#define PG_COLUMN_COUNT_MAX 13
+#define PG_COLUMN_COUNT_MAX 15
 
 /* One column of parameters: a number or bytes of an operation. */
 struct pg_column {

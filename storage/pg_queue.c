@@ -78,6 +78,8 @@ static void send_row(struct pg_conn *conn, const struct store_queue_put *put)
     pg_params_add_i32(&params, queue->is_draining);
     pg_params_add_i64(&params, queue->result_memory_ms);
     pg_params_add_i64(&params, queue->expire_after_ms);
+    pg_params_add_i32(&params, (int32_t)queue->order_policy);
+    pg_params_add_i32(&params, (int32_t)queue->order_failures);
     if (put->expected_version == 0) {
         pg_params_add_i32(&params, QUEUE_COUNT_MAX);
         pg_conn_exec(conn, PG_STMT_QUEUE_CREATE, 0, &params);
@@ -289,6 +291,8 @@ static void read_queue(const PGresult *data, int row, struct queue *out)
     out->is_draining = pg_value_i32(data, row, 19) != 0;
     out->result_memory_ms = pg_value_i64(data, row, 20);
     out->expire_after_ms = pg_value_i64(data, row, 21);
+    out->order_policy = (enum order_policy)pg_value_i32(data, row, 22);
+    out->order_failures = (uint32_t)pg_value_i32(data, row, 23);
 }
 
 static void list_answer(struct pg_list *self)

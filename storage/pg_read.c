@@ -18,7 +18,7 @@
 #define ARRAY_BYTES_MAX ((size_t)SHARD_COUNT_MAX * 16 + 64)
 
 /* Columns of a task in a reply; what a read has besides comes behind them. */
-#define ROW_COLUMN_COUNT 13
+#define ROW_COLUMN_COUNT 15
 
 /* Replies of a read, in order. EPOCHS has only the data. */
 enum read_reply {
@@ -61,10 +61,20 @@ static int32_t short_bucket(int64_t bucket)
     return (int32_t)time_clamp(bucket, INT32_MIN, INT32_MAX);
 }
 
+static void write_numbers(struct pg_array *array, const uint32_t *numbers, size_t count)
+{
+    pg_array_init(array, ARRAY_BYTES_MAX);
+    pg_array_start(array, PG_TYPE_INT4);
+    for (size_t i = 0; i < count; i++) {
+        pg_array_add_int(array, numbers[i]);
+    }
+}
+
 static void send_slice(struct pg_conn *conn, const struct store_read *read)
 {
     struct pg_params params;
     struct pg_array skip;
+    struct pg_array known;
 
     pg_params_init(&params);
     pg_params_add_i32(&params, short_bucket(read->after_bucket));
@@ -76,13 +86,12 @@ static void send_slice(struct pg_conn *conn, const struct store_read *read)
         pg_conn_exec(conn, PG_STMT_READ_SLICE_QUEUE, read->shard, &params);
         return;
     }
-    pg_array_init(&skip, ARRAY_BYTES_MAX);
-    pg_array_start(&skip, PG_TYPE_INT4);
-    for (size_t i = 0; i < read->skip_count; i++) {
-        pg_array_add_int(&skip, read->skip[i]);
-    }
+    write_numbers(&skip, read->skip, read->skip_count);
+    write_numbers(&known, read->known, read->known_count);
     pg_params_add_array(&params, &skip);
+    pg_params_add_array(&params, &known);
     pg_conn_exec(conn, PG_STMT_READ_SLICE, read->shard, &params);
+    pg_array_fini(&known);
     pg_array_fini(&skip);
 }
 
@@ -179,6 +188,17 @@ static void send_key(struct pg_conn *conn, const struct store_read *read)
     pg_conn_exec(conn, PG_STMT_READ_KEY, read->shard, &params);
 }
 
+static void send_order(struct pg_conn *conn, const struct store_read *read)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    pg_params_add_i32(&params, (int32_t)read->queue);
+    pg_params_add_bytes(&params, read->key);
+    pg_params_add_i32(&params, (int32_t)read->limit);
+    pg_conn_exec(conn, PG_STMT_READ_ORDER, read->shard, &params);
+}
+
 static void send_claims(struct pg_conn *conn, const struct pg_read *self)
 {
     struct pg_params params;
@@ -187,6 +207,18 @@ static void send_claims(struct pg_conn *conn, const struct pg_read *self)
     pg_params_add_i32(&params, (int32_t)self->read->shard);
     pg_params_add_i32(&params, (int32_t)self->env->shard_count);
     pg_conn_exec(conn, PG_STMT_READ_CLAIMS, 0, &params);
+}
+
+static void send_overdue(struct pg_conn *conn, const struct pg_read *self)
+{
+    struct pg_params params;
+
+    pg_params_init(&params);
+    pg_params_add_i32(&params, (int32_t)self->read->shard);
+    pg_params_add_i32(&params, (int32_t)self->env->shard_count);
+    pg_params_add_i64(&params, self->read->now_ms);
+    pg_params_add_i32(&params, (int32_t)self->read->limit);
+    pg_conn_exec(conn, PG_STMT_READ_OVERDUE, 0, &params);
 }
 
 static void send_epochs(struct pg_conn *conn, const struct store_read *read)
@@ -227,6 +259,9 @@ static void send_data(struct pg_conn *conn, const struct pg_read *self)
     case STORE_READ_CLAIMS:
         send_claims(conn, self);
         break;
+    case STORE_READ_OVERDUE:
+        send_overdue(conn, self);
+        break;
     case STORE_READ_SLICE:
         send_slice(conn, self->read);
         break;
@@ -248,6 +283,9 @@ static void send_data(struct pg_conn *conn, const struct pg_read *self)
         break;
     case STORE_READ_ENDED:
         send_ended(conn, self->read);
+        break;
+    case STORE_READ_ORDER:
+        send_order(conn, self->read);
         break;
     case STORE_READ_COUNTS:
         send_counts(conn, self->read);
@@ -304,7 +342,7 @@ static bool read_synced(struct pg_job *job, struct pg_conn *conn)
 }
 
 /* Columns of a row: seq, due, created, queue, attempt, failures, unknowns, slot, expiry, payload,
- * its length, key, tags. */
+ * its length, key, tags, order key, its place there. */
 static void take_row(const PGresult *data, int row, struct task *out)
 {
     *out = (struct task){
@@ -319,7 +357,9 @@ static void take_row(const PGresult *data, int row, struct task *out)
         .payload = pg_value(data, row, 9),
         .payload_len = (uint32_t)pg_value_i32(data, row, 10),
         .key = pg_value(data, row, 11),
-        .tags = pg_value(data, row, ROW_COLUMN_COUNT - 1),
+        .tags = pg_value(data, row, 12),
+        .order_key = pg_value(data, row, 13),
+        .order_ms = PQgetisnull(data, row, 14) != 0 ? 0 : pg_value_i64(data, row, 14),
     };
 }
 
@@ -487,10 +527,12 @@ static int take_data(struct pg_read *self)
     }
     switch (self->read->kind) {
     case STORE_READ_CLAIMS:
+    case STORE_READ_OVERDUE:
         return take_claims(self);
     case STORE_READ_SLICE:
         return take_slice(self);
     case STORE_READ_TASKS:
+    case STORE_READ_ORDER:
         return take_rows(self);
     case STORE_READ_KEY:
         return take_key(self);

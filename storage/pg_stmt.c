@@ -37,6 +37,15 @@
     "  WHERE h.shard = {shard} AND h.queue = g.queue AND h.key = g.key AND h.seq = g.seq)" \
     " FROM gone g WHERE g.key IS NOT NULL)))"
 
+/* What ran out a minute ago, but not more than $2 ms before that. The clock is in a subselect: it
+ * is volatile, and a condition with it is no index's. */
+#define PAST                                                                         \
+    "past AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000" \
+    "  AS until_ms)"
+#define IN_PAST                              \
+    "until_ms < (SELECT until_ms FROM past)" \
+    " AND until_ms >= (SELECT until_ms - $2 FROM past)"
+
 /* The columns of every insert, and their values behind the epoch. */
 #define COLUMNS "seq, due_ms, created_ms, queue, attempt, failures, unknowns, slot, payload"
 #define VALUES                                                                               \
@@ -50,13 +59,26 @@
     "t.expire_ms"
 #define SHORT_PAYLOAD                                                                        \
     "CASE WHEN octet_length(t.payload) <= 1024 THEN t.payload END, octet_length(t.payload)," \
-    " t.key, t.tags"
-#define WHOLE_PAYLOAD "t.payload, octet_length(t.payload), t.key, t.tags"
+    " t.key, t.tags, "
+#define WHOLE_PAYLOAD "t.payload, octet_length(t.payload), t.key, t.tags, "
+
+/* What a row has behind its payload: its place among those of its order key. */
+#define ORDER        "t.order_key, t.order_ms"
+#define LETTER_ORDER "t.order_key, 0::bigint"
+#define ENDED_ORDER  "NULL::bytea, 0::bigint"
 
 /* What a dead letter has besides; kept for ever, and its end has a number: TASK_END_DEAD. */
-#define LETTER  "t.dead_ms, 9223372036854775807::bigint, 4::smallint, NULL::bytea, t.error_text"
-#define BY_ID   "t.shard = $1 AND t.seq = ANY ($2) AND t.slot = ($3)[" AT "]"
-#define LETTERS "SELECT " ROW ", " WHOLE_PAYLOAD ", " LETTER " FROM foliot_data.dead t WHERE " BY_ID
+#define LETTER "t.dead_ms, 9223372036854775807::bigint, 4::smallint, NULL::bytea, t.error_text"
+#define BY_ID  "t.shard = $1 AND t.seq = ANY ($2) AND t.slot = ($3)[" AT "]"
+#define CLAIMS                                                        \
+    "SELECT c.writer, c.seq, m.seq, m.deadline_ms, m.attempt, m.slot" \
+    " FROM foliot_data.claim_seen c CROSS JOIN LATERAL"               \
+    " unnest(c.task_seqs, c.deadlines_ms, c.attempts, c.task_slots)"  \
+    " AS m (seq, deadline_ms, attempt, slot)"                         \
+    " WHERE $1 = ANY (c.shards) AND m.slot % $2 = $1"
+#define LETTERS                                               \
+    "SELECT " ROW ", " WHOLE_PAYLOAD LETTER_ORDER ", " LETTER \
+    " FROM foliot_data.dead t WHERE " BY_ID
 
 /* The order of a queue's rows in the due index, by its own expressions: else it is not used. */
 #define BUCKET "least(greatest(t.due_ms >> 16, -2147483648), 2147483647)::integer"
@@ -74,12 +96,13 @@
     "target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms, key_memory_ms," \
     " retry_initial_ms, retry_max_ms, retry_age_max_ms, retry_multiplier_permille,"          \
     " retry_jitter_permille, retry_failures_max, retry_unknowns_max, is_paused,"             \
-    " paused_until_ms, is_draining, result_memory_ms, expire_after_ms"
+    " paused_until_ms, is_draining, result_memory_ms, expire_after_ms, order_policy,"        \
+    " order_failures"
 #define QUEUE_VALUES                                                              \
     "$3, $4, $5::integer::boolean, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15," \
-    " $16::integer::boolean, $17, $18::integer::boolean, $19, $20"
+    " $16::integer::boolean, $17, $18::integer::boolean, $19, $20, $21, $22"
 #define QUEUE_TYPES \
-    TEXT, TEXT, TEXT, I4, I4, I4, I8, I8, I8, I8, I8, I4, I4, I4, I4, I4, I8, I4, I8, I8
+    TEXT, TEXT, TEXT, I4, I4, I4, I8, I8, I8, I8, I8, I4, I4, I4, I4, I4, I8, I4, I8, I8, I4, I4
 
 static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
     [PG_STMT_INSERT] = {"insert",
@@ -93,6 +116,15 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                                " WHERE EXISTS (SELECT FROM mine)",
                                12,
                                {I8, VALUE_TYPES, I8S, BYTEAS}},
+    [PG_STMT_INSERT_ORDERED] = {"insert_ordered",
+                                "{mine} INSERT INTO {task} (" COLUMNS
+                                ", expire_ms, tags, order_key, order_ms)"
+                                " SELECT * FROM unnest(" VALUES
+                                ", $11::bigint[], $12::bytea[], $13::bytea[],"
+                                "  $14::bigint[])"
+                                " WHERE EXISTS (SELECT FROM mine)",
+                                14,
+                                {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S}},
     [PG_STMT_INSERT_KEYED] =
         {"insert_keyed",
          "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags, key)"
@@ -102,21 +134,33 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "  WHERE k.shard = {shard} AND k.queue = u.queue AND k.key = u.key) = u.seq",
          13,
          {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS}},
+    [PG_STMT_INSERT_KEYED_ORDERED] =
+        {"insert_keyed_ordered",
+         "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
+         " SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[],"
+         "  $14::bigint[], $15::bytea[])"
+         "  AS u (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
+         " WHERE EXISTS (SELECT FROM mine) AND (SELECT k.seq FROM foliot_data.key k"
+         "  WHERE k.shard = {shard} AND k.queue = u.queue AND k.key = u.key) = u.seq",
+         15,
+         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S, BYTEAS}},
     [PG_STMT_REDRIVE] =
         {"redrive",
          "{mine}, gone AS (DELETE FROM foliot_data.dead t WHERE EXISTS (SELECT FROM mine)"
          "  AND t.shard = {shard} AND t.seq = ANY ($2)"
-         "  AND (t.attempt::bigint << 12 | t.slot) = ($14)[" AT "]"
-         "  AND (($13)[" AT "] IS NULL OR (SELECT k.seq FROM foliot_data.key k"
-         "   WHERE k.shard = {shard} AND k.queue = ($5)[" AT "] AND k.key = ($13)[" AT "]) = t.seq)"
+         "  AND (t.attempt::bigint << 12 | t.slot) = ($16)[" AT "]"
+         "  AND (($15)[" AT "] IS NULL OR (SELECT k.seq FROM foliot_data.key k"
+         "   WHERE k.shard = {shard} AND k.queue = ($5)[" AT "] AND k.key = ($15)[" AT "]) = t.seq)"
          "  RETURNING t.seq),"
-         " back AS (INSERT INTO {task} (" COLUMNS ", expire_ms, tags, key)"
-         "  SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[])"
-         "   AS u (" COLUMNS ", expire_ms, tags, key)"
+         " back AS (INSERT INTO {task} (" COLUMNS ", expire_ms, tags, order_key,"
+         "   order_ms, key)"
+         "  SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[],"
+         "    $14::bigint[], $15::bytea[])"
+         "   AS u (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
          "  WHERE (u.seq IN (SELECT seq FROM gone)) IS TRUE)"
          " SELECT array_agg(seq) FROM gone",
-         14,
-         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S}},
+         16,
+         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S, BYTEAS, I8S}},
     [PG_STMT_DELETE] = {"delete",
                         "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
                         " RETURNING t.seq, t.queue, t.key), " FREED
@@ -151,15 +195,17 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
         {"dead",
          "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
          ", buried AS (INSERT INTO foliot_data.dead (shard, seq, due_ms, created_ms, queue,"
-         "  unknowns, slot, payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text)"
+         "  unknowns, slot, payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text,"
+         "  order_key)"
          " SELECT {shard}, t.seq, t.due_ms, t.created_ms, t.queue, t.unknowns, t.slot, t.payload,"
-         "  t.key, t.tags, t.expire_ms, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "]"
-         "  FROM gone t"
+         "  t.key, t.tags, t.expire_ms, ($5)[" AT "], ($6)[" AT "], ($7)[" AT "], ($8)[" AT "],"
+         "  t.order_key FROM gone t"
          " ON CONFLICT (shard, seq) DO UPDATE SET (due_ms, created_ms, queue, unknowns, slot,"
-         "  payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text) ="
+         "  payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text, order_key) ="
          "  (excluded.due_ms, excluded.created_ms, excluded.queue, excluded.unknowns,"
          "  excluded.slot, excluded.payload, excluded.key, excluded.tags, excluded.expire_ms,"
-         "  excluded.attempt, excluded.failures, excluded.dead_ms, excluded.error_text))"
+         "  excluded.attempt, excluded.failures, excluded.dead_ms, excluded.error_text,"
+         "  excluded.order_key))"
          " SELECT array_agg(seq) FROM gone",
          8,
          {I8, I8S, I8S, I8S, I4S, I4S, I8S, BYTEAS}},
@@ -190,45 +236,76 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                                 " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
                                 8,
                                 {I8, I8S, I8S, I4S, I8S, I4S, I4S, BYTEAS}},
+    [PG_STMT_CHANGE_ORDER] = {"change_order",
+                              "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
+                              " due_ms = coalesce(nullif(($5)[" AT
+                              "], '-9223372036854775808'::bigint), due_ms),"
+                              " failures = coalesce(nullif(($6)[" AT "], -1), failures),"
+                              " unknowns = coalesce(nullif(($7)[" AT "], -1), unknowns),"
+                              " payload = CASE ($9)[" AT "] WHEN 1 THEN ($8)[" AT
+                              "] ELSE payload END,"
+                              " order_ms = ($10)[" AT "]"
+                              " WHERE " MATCHES
+                              " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
+                              10,
+                              {I8, I8S, I8S, I4S, I8S, I4S, I4S, BYTEAS, I4S, I8S}},
     [PG_STMT_CHECK] = {"check",
                        "{mine} SELECT array_agg(t.seq) FROM {task} t WHERE " MATCHES,
                        3,
                        {I8, I8S, I8S}},
     [PG_STMT_READ_SLICE] =
         {"read_slice",
-         // Each queue that has rows is found by one look into the index, and gives its share; the
-         // last column marks the last row of a share. The order is made in page.c.
-         "WITH RECURSIVE every AS ((SELECT t.queue FROM {task} t ORDER BY t.queue LIMIT 1)"
-         " UNION ALL SELECT n.queue FROM every e CROSS JOIN LATERAL (SELECT t.queue"
-         "  FROM {task} t WHERE t.queue > e.queue ORDER BY t.queue LIMIT 1) n),"
-         " wanted AS MATERIALIZED (SELECT queue FROM every WHERE queue <> ALL ($5)),"
+         // Each queue that has rows in the slice is found by a look into the index, and gives its
+         // share; the last column marks the last row of a share. The order is made in page.c. A
+         // look for the next queue, whichever it is, walks past all dead rows in front of its first
+         // one: while somebody holds a snapshot, past all that have ended since. So those that are
+         // known are looked for where the slice begins, and others in the gaps between their
+         // numbers.
+         "WITH RECURSIVE known AS MATERIALIZED (SELECT q AS queue,"
+         "  lead(q, 1, 2147483647) OVER (ORDER BY q) AS next FROM unnest(0 || $6) q),"
+         " strange AS ((SELECT s.queue, k.next FROM known k CROSS JOIN LATERAL (SELECT t.queue"
+         "  FROM {task} t WHERE t.queue > k.queue AND t.queue < k.next ORDER BY t.queue LIMIT 1) s)"
+         " UNION ALL SELECT s.queue, e.next FROM strange e CROSS JOIN LATERAL (SELECT t.queue"
+         "  FROM {task} t WHERE t.queue > e.queue AND t.queue < e.next ORDER BY t.queue LIMIT 1) "
+         "s),"
+         " wanted AS MATERIALIZED (SELECT e.queue FROM (SELECT queue FROM known"
+         "  UNION ALL SELECT queue FROM strange) e CROSS JOIN LATERAL (SELECT FROM {task} t"
+         "  WHERE t.queue = e.queue AND " IN_SLICE " ORDER BY " PLACE " LIMIT 1) one"
+         "  WHERE e.queue <> ALL ($5)),"
          " share AS MATERIALIZED (SELECT greatest(" SHARE_MIN ","
          "  least($4, 2 * $4 / greatest(count(*), 1))) AS size FROM wanted)"
-         " SELECT r.* FROM wanted w CROSS JOIN LATERAL (SELECT " ROW ", " SHORT_PAYLOAD ","
+         " SELECT r.* FROM wanted w CROSS JOIN LATERAL (SELECT " ROW ", " SHORT_PAYLOAD ORDER ","
          "  row_number() OVER (ORDER BY " PLACE ") = (SELECT size FROM share)"
          "  FROM {task} t WHERE t.queue = w.queue AND " IN_SLICE "  ORDER BY " PLACE
          " LIMIT (SELECT size FROM share)) r",
-         5,
-         {I4, I8, I4, I4, I4S}},
+         6,
+         {I4, I8, I4, I4, I4S, I4S}},
     [PG_STMT_READ_SLICE_QUEUE] = {"read_slice_queue",
-                                  "SELECT " ROW ", " SHORT_PAYLOAD ", false FROM {task} t"
+                                  "SELECT " ROW ", " SHORT_PAYLOAD ORDER ", false FROM {task} t"
                                   " WHERE t.queue = $5 AND " IN_SLICE " ORDER BY " PLACE
                                   " LIMIT $4",
                                   5,
                                   {I4, I8, I4, I4, I4}},
     [PG_STMT_READ_TASKS] = {"read_tasks",
-                            "SELECT " ROW ", " WHOLE_PAYLOAD " FROM {task} t"
+                            "SELECT " ROW ", " WHOLE_PAYLOAD ORDER " FROM {task} t"
                             " WHERE t.seq = ANY ($1) AND t.slot = ($2)[width_bucket(t.seq, $1)]",
                             2,
                             {I8S, I2S}},
     [PG_STMT_READ_KEY] = {"read_key",
                           "SELECT t.*, k.seq, k.slot FROM foliot_data.key k"
-                          " LEFT JOIN LATERAL (SELECT " ROW ", " WHOLE_PAYLOAD " FROM {task} t"
+                          " LEFT JOIN LATERAL (SELECT " ROW ", " WHOLE_PAYLOAD ORDER
+                          " FROM {task} t"
                           "  WHERE t.seq = k.seq AND t.slot = k.slot OFFSET 0) t ON true"
                           " WHERE k.shard = {shard} AND k.queue = $1 AND k.key = $2"
                           " AND (k.until_ms IS NULL OR k.until_ms > $3)",
                           3,
                           {I4, BYTEA, I8}},
+    [PG_STMT_READ_ORDER] = {"read_order",
+                            "SELECT " ROW ", " SHORT_PAYLOAD ORDER " FROM {task} t"
+                            " WHERE t.queue = $1 AND t.order_key = $2"
+                            " ORDER BY t.queue, t.order_key, t.order_ms, t.seq LIMIT $3",
+                            3,
+                            {I4, BYTEA, I4}},
     [PG_STMT_READ_COUNTS] =
         {"read_counts",
          // A sample of everything is a scan in the order of the pages, whatever the settings are.
@@ -336,28 +413,32 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
         {"key_sweep",
          // The outer condition is looked at again if the row has changed: a key that was taken
          // meanwhile stays.
-         "WITH past AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000"
-         "  AS until_ms)"
-         " DELETE FROM foliot_data.key WHERE until_ms < (SELECT until_ms FROM past)"
+         "WITH " PAST " DELETE FROM foliot_data.key WHERE until_ms < (SELECT until_ms FROM past)"
          " AND ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.key"
-         "  WHERE until_ms < (SELECT until_ms FROM past) LIMIT $1 FOR UPDATE SKIP LOCKED))",
-         1,
-         {I4}},
+         "  WHERE " IN_PAST " LIMIT $1 FOR UPDATE SKIP LOCKED))",
+         2,
+         {I4, I8}},
     [PG_STMT_ENDED_SWEEP] =
         {"ended_sweep",
-         // The clock in a subselect: it is volatile, and a condition with it is no index's.
-         "DELETE FROM foliot_data.ended WHERE ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.ended"
-         "  WHERE until_ms < (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-         "   - 60000) LIMIT $1 FOR UPDATE SKIP LOCKED))",
-         1,
-         {I4}},
+         "WITH " PAST
+         " DELETE FROM foliot_data.ended WHERE ctid = ANY (ARRAY(SELECT ctid FROM foliot_data.ended"
+         "  WHERE " IN_PAST " LIMIT $1 FOR UPDATE SKIP LOCKED))",
+         2,
+         {I4, I8}},
     [PG_STMT_CLOCK] = {"clock",
                        "SELECT clock_timestamp(), current_setting('transaction_read_only') = 'on'",
                        0,
                        {0}},
     [PG_STMT_AGE] = {"age",
-                     "SELECT mxid_age(datminmxid)::bigint FROM pg_database"
-                     " WHERE datname = current_database()",
+                     // What holds vacuum back here: snapshots of this database and of standbys,
+                     // prepared transactions, and slots of standbys.
+                     "SELECT mxid_age(datminmxid)::bigint, coalesce((SELECT max(age(holder)) FROM ("
+                     "SELECT backend_xmin FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                     " AND (datname = current_database() OR backend_type = 'walsender')"
+                     " UNION ALL SELECT transaction FROM pg_prepared_xacts"
+                     " WHERE database = current_database()"
+                     " UNION ALL SELECT xmin FROM pg_replication_slots) held (holder)), 0)::bigint"
+                     " FROM pg_database WHERE datname = current_database()",
                      0,
                      {0}},
     [PG_STMT_READ_BEGIN] = {"read_begin",
@@ -370,14 +451,11 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " clock_timestamp()",
          2,
          {I4, I8}},
-    [PG_STMT_READ_CLAIMS] = {"read_claims",
-                             "SELECT c.writer, c.seq, m.seq, m.deadline_ms, m.attempt, m.slot"
-                             " FROM foliot_data.claim c CROSS JOIN LATERAL"
-                             " unnest(c.task_seqs, c.deadlines_ms, c.attempts, c.task_slots)"
-                             " AS m (seq, deadline_ms, attempt, slot)"
-                             " WHERE $1 = ANY (c.shards) AND m.slot % $2 = $1",
-                             2,
-                             {I4, I4}},
+    [PG_STMT_READ_CLAIMS] = {"read_claims", CLAIMS, 2, {I4, I4}},
+    [PG_STMT_READ_OVERDUE] = {"read_overdue",
+                              CLAIMS " AND m.deadline_ms <= $3 LIMIT $4",
+                              4,
+                              {I4, I4, I8, I4}},
     [PG_STMT_READ_EPOCHS] = {"read_epochs",
                              "SELECT s.epoch, clock_timestamp(), u.place::integer"
                              " FROM unnest($1::integer[]) WITH ORDINALITY AS u (id, place)"
@@ -385,15 +463,16 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                              1,
                              {I4S}},
     [PG_STMT_READ_DEAD] = {"read_dead",
-                           "SELECT " ROW ", " SHORT_PAYLOAD ", " LETTER " FROM foliot_data.dead t"
+                           "SELECT " ROW ", " SHORT_PAYLOAD LETTER_ORDER ", " LETTER
+                           " FROM foliot_data.dead t"
                            " WHERE t.queue = $1 AND t.shard = $2 AND t.seq > $3"
                            " ORDER BY t.queue, t.shard, t.seq LIMIT $4",
                            4,
                            {I4, I4, I8, I4}},
     [PG_STMT_READ_LETTERS] = {"read_letters", LETTERS, 3, {I4, I8S, I2S}},
     [PG_STMT_READ_ENDED] = {"read_ended",
-                            "SELECT " ROW
-                            ", NULL::bytea, 0, t.key, t.tags, t.ended_ms, t.until_ms, t.how,"
+                            "SELECT " ROW ", NULL::bytea, 0, t.key, t.tags, " ENDED_ORDER
+                            ", t.ended_ms, t.until_ms, t.how,"
                             " t.response, NULL::bytea FROM foliot_data.ended t WHERE " BY_ID
                             " AND t.until_ms > $4"
                             " UNION ALL " LETTERS,
@@ -418,10 +497,10 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                             {0}},
     [PG_STMT_QUEUE_CREATE] =
         {"queue_create",
-         // $21 is how many queues there may be. Answers (id, version), (−1, 0) if the name is
+         // $23 is how many queues there may be. Answers (id, version), (−1, 0) if the name is
          // taken, (−2, 0) if there are too many.
          "WITH found AS (SELECT FROM foliot_data.queue WHERE namespace = $1 AND name = $2),"
-         " full_up AS (SELECT count(*) >= $21 AS yes FROM foliot_data.queue),"
+         " full_up AS (SELECT count(*) >= $23 AS yes FROM foliot_data.queue),"
          " space AS (INSERT INTO foliot_data.namespace (name) SELECT $1"
          "  WHERE NOT EXISTS (SELECT FROM found) AND NOT (SELECT yes FROM full_up)"
          "  ON CONFLICT DO NOTHING),"
@@ -432,19 +511,19 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "  RETURNING id, version)"
          " SELECT id, version FROM made UNION ALL SELECT -1, 0 FROM found"
          " UNION ALL SELECT -2, 0 FROM full_up WHERE yes AND NOT EXISTS (SELECT FROM found)",
-         21,
+         23,
          {QUEUE_TYPES, I4}},
     [PG_STMT_QUEUE_REPLACE] =
         {"queue_replace",
-         // $21 is the version that it must have. Answers (id, version), (−1, 0) if it has
+         // $23 is the version that it must have. Answers (id, version), (−1, 0) if it has
          // another, nothing if there is no such queue.
          "WITH found AS (SELECT version FROM foliot_data.queue WHERE namespace = $1 AND name = $2),"
          " made AS (UPDATE foliot_data.queue SET version = version + 1, (" QUEUE ") ="
          "  (SELECT " QUEUE_VALUES ")"
-         "  WHERE namespace = $1 AND name = $2 AND version = $21 RETURNING id, version)"
+         "  WHERE namespace = $1 AND name = $2 AND version = $23 RETURNING id, version)"
          " SELECT id, version FROM made"
-         " UNION ALL SELECT -1, 0 FROM found WHERE version <> $21",
-         21,
+         " UNION ALL SELECT -1, 0 FROM found WHERE version <> $23",
+         23,
          {QUEUE_TYPES, I4}},
     [PG_STMT_QUEUE_DROP] =
         {"queue_drop",
@@ -464,7 +543,7 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          " concurrency_max, attempt_timeout_ms, key_memory_ms, retry_initial_ms, retry_max_ms,"
          " retry_age_max_ms, retry_multiplier_permille, retry_jitter_permille,"
          " retry_failures_max, retry_unknowns_max, is_paused::integer, paused_until_ms,"
-         " is_draining::integer, result_memory_ms, expire_after_ms"
+         " is_draining::integer, result_memory_ms, expire_after_ms, order_policy, order_failures"
          " FROM foliot_data.queue ORDER BY id",
          0,
          {0}},

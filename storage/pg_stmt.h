@@ -21,9 +21,11 @@
 
 /* Per task table: their first parameter is the epoch. */
 enum pg_stmt {
-    PG_STMT_INSERT,        /* tasks without key, tags and expiry */
-    PG_STMT_INSERT_TAGGED, /* without key */
-    PG_STMT_INSERT_KEYED,
+    PG_STMT_INSERT,         /* tasks without key, tags and expiry */
+    PG_STMT_INSERT_TAGGED,  /* without keys */
+    PG_STMT_INSERT_ORDERED, /* without key */
+    PG_STMT_INSERT_KEYED,   /* without order key */
+    PG_STMT_INSERT_KEYED_ORDERED,
     PG_STMT_REDRIVE, /* with a key or without */
     PG_STMT_DELETE,
     PG_STMT_DELETE_KEYLESS,
@@ -32,11 +34,13 @@ enum pg_stmt {
     PG_STMT_PURGE,
     PG_STMT_CHANGE,
     PG_STMT_CHANGE_PAYLOAD,
-    PG_STMT_CHECK, /* which rows a claim may be made of */
+    PG_STMT_CHANGE_ORDER, /* with or without a payload */
+    PG_STMT_CHECK,        /* which rows a claim may be made of */
     PG_STMT_READ_SLICE,
     PG_STMT_READ_SLICE_QUEUE,
     PG_STMT_READ_TASKS,
     PG_STMT_READ_KEY,
+    PG_STMT_READ_ORDER,
     PG_STMT_READ_COUNTS,
     PG_STMT_READ_COUNTS_QUEUE,
     PG_STMT_SHARD_COUNT, /* how many of the above: one for each shard */
@@ -59,6 +63,7 @@ enum pg_stmt {
     PG_STMT_READ_BEGIN,
     PG_STMT_READ_CHECK,
     PG_STMT_READ_CLAIMS,
+    PG_STMT_READ_OVERDUE,
     PG_STMT_READ_EPOCHS,
     PG_STMT_READ_DEAD,
     PG_STMT_READ_LETTERS, /* dead letters by id */

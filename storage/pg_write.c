@@ -300,11 +300,17 @@ static void send_tidying(struct pg_writer *writer)
     if (!writer->batch->sweep && (!writer->is_tidy_left || now - writer->tidied < PG_TIDY_US)) {
         return;
     }
+    if (!writer->is_tidy_left) {
+        writer->tidy_ms = writer->tidy_count++ % PG_TIDY_SWEEPS == 0
+                              ? PG_TIDY_ALL_MS
+                              : PG_TIDY_MS + 2 * (now - writer->tidied) / US_PER_MS;
+    }
     writer->tidied = now;
     writer->is_tidy_left = false;
     for (size_t i = 0; i < ARRAY_COUNT(sweeps); i++) {
         pg_params_init(&writer->params);
         pg_params_add_i32(&writer->params, PG_TIDY_ROW_COUNT);
+        pg_params_add_i64(&writer->params, writer->tidy_ms);
         command(writer, sweeps[i], 0, &writer->params,
                 (struct pg_write_expect){.command = PG_WRITE_TIDY});
     }

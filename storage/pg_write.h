@@ -22,6 +22,14 @@
 #define PG_TIDY_ROW_COUNT 2000
 #define PG_TIDY_US        (100 * US_PER_MS)
 
+/* Of so many sweeps one looks for everything that is past its time. The others look for what has
+ * run out since twice the time to the sweep before and so long before that: what was deleted
+ * earlier stays in the index for as long as somebody holds a snapshot, and would be walked past
+ * each time. */
+#define PG_TIDY_SWEEPS 16U
+#define PG_TIDY_MS     INT64_C(30000)
+#define PG_TIDY_ALL_MS (INT64_C(1) << 50)
+
 struct pg_writer_options {
     struct pg_conn_options conn; /* name, deadlines, callbacks but ctx; ctx is given to them */
     struct store_pg_stats *stats;
@@ -93,6 +101,8 @@ struct pg_writer {
     boot_us started;
     boot_us tidied;                /* when rows past their time were deleted last */
     bool is_tidy_left;             /* there may be more of them */
+    int64_t tidy_ms;               /* what ran out so long ago is looked for */
+    uint32_t tidy_count;           /* sweeps so far */
     int64_t ours[SHARD_COUNT_MAX]; /* epoch under which the shard is ours in this transaction */
     struct pg_write_expect expect[PG_WRITE_EXPECT_MAX];
     uint32_t expect_count;

@@ -117,6 +117,8 @@ static void bind_queue(struct sqlite3_stmt *stmt, const struct queue *queue)
         queue->is_draining,
         queue->result_memory_ms,
         queue->expire_after_ms,
+        (int64_t)queue->order_policy,
+        queue->order_failures,
     };
 
     sqlite_bind_int(stmt, 1, queue->id);
@@ -148,8 +150,8 @@ static int create_queue(struct sqlite_db *db, struct queue *queue, int *verdict)
     queue->version = 1;
     stmt = sqlite_db_stmt(db, SQLITE_STMT_QUEUE_CREATE);
     bind_queue(stmt, queue);
-    sqlite_bind_text(stmt, 21, queue->tenant);
-    sqlite_bind_text(stmt, 22, queue->name);
+    sqlite_bind_text(stmt, 23, queue->tenant);
+    sqlite_bind_text(stmt, 24, queue->name);
     return sqlite_db_run(db, stmt, NULL);
 }
 
@@ -272,8 +274,10 @@ static void take_queue(struct sqlite3_stmt *stmt, struct queue *queue)
     queue->is_draining = sqlite_column(stmt, 17) != 0;
     queue->result_memory_ms = sqlite_column(stmt, 18);
     queue->expire_after_ms = sqlite_column(stmt, 19);
-    sqlite_column_text(stmt, 20, queue->tenant, sizeof(queue->tenant));
-    sqlite_column_text(stmt, 21, queue->name, sizeof(queue->name));
+    queue->order_policy = (enum order_policy)sqlite_column(stmt, 20);
+    queue->order_failures = (uint32_t)sqlite_column(stmt, 21);
+    sqlite_column_text(stmt, 22, queue->tenant, sizeof(queue->tenant));
+    sqlite_column_text(stmt, 23, queue->name, sizeof(queue->name));
 }
 
 static int run_list(struct sqlite_db *db, struct sqlite_job *job)

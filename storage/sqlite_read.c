@@ -24,12 +24,16 @@ static int fill_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent, struct 
     row->due_ms = sqlite_column(stmt, 6);
     row->created_ms = sqlite_column(stmt, 7);
     row->expire_ms = sqlite_column(stmt, 8);
-    row->payload_len = (uint32_t)sqlite_column(stmt, 11);
+    row->order_ms = sqlite_column(stmt, 12);
+    row->payload_len = (uint32_t)sqlite_column(stmt, 13);
     err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 9), &row->key);
     if (err == 0) {
         err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 10), &row->tags);
     }
-    return err != 0 ? err : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 12), &row->payload);
+    if (err == 0) {
+        err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 11), &row->order_key);
+    }
+    return err != 0 ? err : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 14), &row->payload);
 }
 
 static int take_row(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
@@ -48,12 +52,12 @@ static int take_ended(struct sqlite3_stmt *stmt, struct sqlite_lent *lent)
     if (err != 0) {
         return err;
     }
-    ended->ended_ms = sqlite_column(stmt, 13);
-    ended->until_ms = sqlite_column(stmt, 14);
-    ended->end = (enum task_end)sqlite_column(stmt, 15);
-    err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 16), &ended->response);
+    ended->ended_ms = sqlite_column(stmt, 15);
+    ended->until_ms = sqlite_column(stmt, 16);
+    ended->end = (enum task_end)sqlite_column(stmt, 17);
+    err = sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 18), &ended->response);
     return err != 0 ? err
-                    : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 17), &ended->error_text);
+                    : sqlite_lent_copy(lent, sqlite_column_bytes(stmt, 19), &ended->error_text);
 }
 
 /* Columns: queue, pending, overdue, dead, first due, and how many rows of a kind were looked at. */
@@ -215,13 +219,32 @@ static int read_tasks(struct sqlite_db *db, const struct store_read *read, struc
     return err;
 }
 
+/* The first rows of an order key. */
+static int read_order(struct sqlite_db *db, const struct store_read *read, struct sqlite_lent *lent)
+{
+    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_ORDER);
+
+    sqlite_bind_int(stmt, 1, read->shard);
+    sqlite_bind_int(stmt, 2, read->queue);
+    sqlite_bind_bytes(stmt, 3, read->key);
+    sqlite_bind_int(stmt, 4, read->limit);
+    sqlite_bind_int(stmt, 5, PAYLOAD_INLINE_BYTES_MAX);
+    return take_rows(db, stmt, lent);
+}
+
 static int read_claims(struct sqlite_db *db, const struct store_read *read,
                        struct sqlite_lent *lent)
 {
-    struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_READ_CLAIMS);
+    bool is_all = read->kind == STORE_READ_CLAIMS;
+    struct sqlite3_stmt *stmt =
+        sqlite_db_stmt(db, is_all ? SQLITE_STMT_READ_CLAIMS : SQLITE_STMT_READ_OVERDUE);
     enum sqlite_step step;
 
     sqlite_bind_int(stmt, 1, read->shard);
+    if (!is_all) {
+        sqlite_bind_int(stmt, 2, read->now_ms);
+        sqlite_bind_int(stmt, 3, read->limit);
+    }
     while ((step = sqlite_db_step(db, stmt)) == SQLITE_STEP_ROW) {
         struct claim *claim = sqlite_lent_add(lent, sizeof(*claim));
 
@@ -363,6 +386,7 @@ static int read_data(struct sqlite_db *db, struct store_read *read, struct sqlit
     }
     switch (read->kind) {
     case STORE_READ_CLAIMS:
+    case STORE_READ_OVERDUE:
         return read_claims(db, read, lent);
     case STORE_READ_SLICE:
         return read_slice(db, read, lent);
@@ -374,6 +398,8 @@ static int read_data(struct sqlite_db *db, struct store_read *read, struct sqlit
         return read->id_count == 0 ? read_dead(db, read, lent) : read_ended(db, read, lent);
     case STORE_READ_ENDED:
         return read_ended(db, read, lent);
+    case STORE_READ_ORDER:
+        return read_order(db, read, lent);
     case STORE_READ_COUNTS:
         return read_counts(db, read, lent);
     case STORE_READ_EPOCHS:
@@ -403,6 +429,7 @@ static void lend(struct store_read *read, const struct sqlite_lent *lent)
 {
     switch (read->kind) {
     case STORE_READ_CLAIMS:
+    case STORE_READ_OVERDUE:
         read->claims = lent->items;
         read->claim_count = lent->count;
         break;
@@ -418,6 +445,7 @@ static void lend(struct store_read *read, const struct sqlite_lent *lent)
     case STORE_READ_SLICE:
     case STORE_READ_TASKS:
     case STORE_READ_KEY:
+    case STORE_READ_ORDER:
         read->rows = lent->items;
         read->row_count = lent->count;
         break;

@@ -13,7 +13,9 @@
 #define ROW_START                                                                          \
     "SELECT seq, slot, queue, attempt, failures, unknowns, due_ms, created_ms, expire_ms," \
     " key, tags, "
-#define ROW                  ROW_START "length(payload)"
+#define ROW                  ROW_START "order_key, order_ms, length(payload)"
+#define DEAD_ROW             ROW_START "order_key, 0, length(payload)"
+#define ENDED_ROW            ROW_START "NULL, 0, 0"
 #define SHORT_PAYLOAD(limit) "CASE WHEN length(payload) <= " limit " THEN payload END"
 
 /* What a dead letter has behind its payload; kept for ever, its end is TASK_END_DEAD. */
@@ -33,9 +35,11 @@
     "version, target, target_kind, at_most_once, concurrency_max, attempt_timeout_ms,"           \
     " key_memory_ms, retry_initial_ms, retry_max_ms, retry_age_max_ms,"                          \
     " retry_multiplier_permille, retry_jitter_permille, retry_failures_max, retry_unknowns_max," \
-    " is_paused, paused_until_ms, is_draining, result_memory_ms, expire_after_ms"
-#define QUEUE_VALUES \
-    "?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20"
+    " is_paused, paused_until_ms, is_draining, result_memory_ms, expire_after_ms, order_policy," \
+    " order_failures"
+#define QUEUE_VALUES                                                                               \
+    "?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, " \
+    "?22"
 
 static const char *const texts[SQLITE_STMT_COUNT] = {
     [SQLITE_STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -49,22 +53,23 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
     [SQLITE_STMT_PROBE] = "UPDATE cluster SET shard_count = shard_count",
     [SQLITE_STMT_INSERT] =
         "INSERT OR IGNORE INTO task (shard, seq, slot, queue, attempt, failures, unknowns, due_ms,"
-        " bucket, created_ms, expire_ms, key, tags, payload)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        " bucket, created_ms, expire_ms, key, tags, payload, order_key, order_ms)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     [SQLITE_STMT_DELETE] = "DELETE FROM task WHERE" MATCHES " RETURNING queue, key",
     [SQLITE_STMT_DELETE_KEYLESS] = "DELETE FROM task WHERE" MATCHES,
     [SQLITE_STMT_CHANGE] = "UPDATE task SET attempt = ?5, due_ms = coalesce(?6, due_ms), bucket = "
                            "coalesce(?7, bucket),"
                            " failures = coalesce(?8, failures), unknowns = coalesce(?9, unknowns),"
-                           " payload = coalesce(?10, payload) WHERE" MATCHES,
+                           " payload = coalesce(?10, payload),"
+                           " order_ms = coalesce(?11, order_ms) WHERE" MATCHES,
     [SQLITE_STMT_CHECK] = "SELECT 1 FROM task WHERE" MATCHES,
     [SQLITE_STMT_RAISE] = "UPDATE task SET attempt = ?5 WHERE" MATCHES,
     // A task that died, was revived and died again has one letter, the last.
     [SQLITE_STMT_BURY] =
         "INSERT OR REPLACE INTO dead (queue, shard, seq, slot, attempt, failures, unknowns, due_ms,"
-        " created_ms, expire_ms, dead_ms, key, tags, error_text, payload)"
+        " created_ms, expire_ms, dead_ms, key, tags, error_text, payload, order_key)"
         " SELECT queue, shard, seq, slot, ?5, ?6, unknowns, due_ms, created_ms, expire_ms, ?7,"
-        " key, tags, ?8, payload FROM task WHERE" MATCHES,
+        " key, tags, ?8, payload, order_key FROM task WHERE" MATCHES,
     [SQLITE_STMT_KEEP] =
         "INSERT OR REPLACE INTO ended (queue, shard, seq, slot, attempt, failures, unknowns, "
         "due_ms,"
@@ -103,12 +108,18 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
               " WHERE shard = ?1 AND queue = ?7 AND (bucket, seq) > (?2, ?3) AND bucket <= ?4"
               " ORDER BY bucket, seq LIMIT ?5",
     [SQLITE_STMT_READ_TASK] = ROW ", payload FROM task WHERE shard = ?1 AND seq = ?2 AND slot = ?3",
+    [SQLITE_STMT_READ_ORDER] =
+        ROW ", " SHORT_PAYLOAD("?5") " FROM task"
+                                     " WHERE shard = ?1 AND queue = ?2 AND order_key = ?3"
+                                     " ORDER BY order_ms, seq LIMIT ?4",
     [SQLITE_STMT_READ_CLAIMS] =
         "SELECT writer, row, seq, slot, attempt, deadline_ms FROM claim WHERE shard = ?1",
+    [SQLITE_STMT_READ_OVERDUE] = "SELECT writer, row, seq, slot, attempt, deadline_ms FROM claim"
+                                 " WHERE shard = ?1 AND deadline_ms <= ?2 LIMIT ?3",
     [SQLITE_STMT_READ_DEAD] =
-        ROW ", " SHORT_PAYLOAD("?5") LETTER "queue = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
-    [SQLITE_STMT_READ_LETTER] = ROW ", payload" LETTER "seq = ?2 AND slot = ?3",
-    [SQLITE_STMT_READ_ENDED] = ROW_START "0, NULL, ended_ms, until_ms, outcome, response, NULL"
+        DEAD_ROW ", " SHORT_PAYLOAD("?5") LETTER "queue = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
+    [SQLITE_STMT_READ_LETTER] = DEAD_ROW ", payload" LETTER "seq = ?2 AND slot = ?3",
+    [SQLITE_STMT_READ_ENDED] = ENDED_ROW ", NULL, ended_ms, until_ms, outcome, response, NULL"
                                          " FROM ended WHERE shard = ?1 AND seq = ?2 AND slot = ?3"
                                          " AND until_ms > ?4",
     [SQLITE_STMT_READ_COUNTS] = COUNTS("shard = ?1"),
@@ -117,7 +128,7 @@ static const char *const texts[SQLITE_STMT_COUNT] = {
     [SQLITE_STMT_QUEUE_COUNT] = "SELECT count(*) FROM queue",
     [SQLITE_STMT_QUEUE_NUMBER] = "UPDATE queue_number SET last = last + 1 RETURNING last",
     [SQLITE_STMT_QUEUE_CREATE] = "INSERT INTO queue (id, " QUEUE_COLUMNS ", namespace, name)"
-                                 " VALUES (?1, " QUEUE_VALUES ", ?21, ?22)",
+                                 " VALUES (?1, " QUEUE_VALUES ", ?23, ?24)",
     [SQLITE_STMT_QUEUE_REPLACE] =
         "UPDATE queue SET (" QUEUE_COLUMNS ") = (" QUEUE_VALUES ") WHERE id = ?1",
     [SQLITE_STMT_QUEUE_VERSION] = "SELECT version FROM queue WHERE id = ?1",

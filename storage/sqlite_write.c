@@ -119,6 +119,8 @@ static int insert_row(struct sqlite_db *db, struct store_op *op)
     sqlite_bind_bytes_or_null(stmt, 12, task->key);
     sqlite_bind_bytes_or_null(stmt, 13, task->tags);
     sqlite_bind_bytes(stmt, 14, task->payload);
+    sqlite_bind_bytes_or_null(stmt, 15, task->order_key);
+    sqlite_bind_int(stmt, 16, task->order_key.len > 0 ? task->order_ms : 0);
     err = sqlite_db_run(db, stmt, &changed);
     if (err == 0) {
         op->result = changed == 0 ? ERR_INVALID : 0;
@@ -147,7 +149,7 @@ static int run_insert(struct sqlite_db *db, struct store_op *op)
 static int delete_keyed(struct sqlite_db *db, struct store_op *op)
 {
     struct sqlite3_stmt *stmt = sqlite_db_stmt(db, SQLITE_STMT_DELETE);
-    uint8_t bytes[KEY_BYTES_MAX];
+    uint8_t bytes[STORED_KEY_BYTES_MAX];
     struct slice key = {bytes, 0};
     uint32_t queue = 0;
     enum sqlite_step step;
@@ -269,6 +271,9 @@ static int run_change(struct sqlite_db *db, struct store_op *op)
     }
     if (op->set_payload) {
         sqlite_bind_bytes(stmt, 10, op->task.payload);
+    }
+    if (op->set_order) {
+        sqlite_bind_int(stmt, 11, op->task.order_ms);
     }
     return run_match(db, stmt, op);
 }

@@ -62,10 +62,10 @@ struct claim {
 enum store_op_kind {
     /*
      * Insert task.{id, queue, due, created, attempt, failures, unknowns, payload, key, tags,
-     * expire}. With a key: take it in the key table. It is free if absent, past its memory at
-     * now_ms, or held by key_replaces; else ERR_EXISTS, `existing` is filled in and nothing of this
-     * operation (nor of the STORE_CLAIM of the same id in this batch, which then gets
-     * ERR_NOT_FOUND) happens.
+     * expire, order key, order_ms}. With a key: take it in the key table. It is free if absent,
+     * past its memory at now_ms, or held by key_replaces; else ERR_EXISTS, `existing` is filled in
+     * and nothing of this operation (nor of the STORE_CLAIM of the same id in this batch, which
+     * then gets ERR_NOT_FOUND) happens.
      */
     STORE_INSERT = 1,
     /*
@@ -79,8 +79,8 @@ enum store_op_kind {
     STORE_DELETE,
     /*
      * If row.attempt == expected_attempt: set attempt, and due if set_due, payload if set_payload,
-     * failures and unknowns if set_counts. Un-claim, retry and update are all this. Key, tags and
-     * expiry stay as they were inserted.
+     * failures and unknowns if set_counts, order_ms if set_order (the row has an order key).
+     * Un-claim, retry and update are all this. Keys, tags and expiry stay as they were inserted.
      */
     STORE_CHANGE,
     /*
@@ -139,6 +139,7 @@ struct store_op {
     bool set_due;                /* CHANGE */
     bool set_payload;            /* CHANGE */
     bool set_counts;             /* CHANGE */
+    bool set_order;              /* CHANGE */
     /* results, valid if the batch's result is 0 */
     int result;              /* 0, ERR_FENCED, ERR_NOT_FOUND, ERR_EXISTS, ERR_INVALID (poison) */
     struct task_id existing; /* ERR_EXISTS: who holds the key */
@@ -148,8 +149,8 @@ struct store_op {
 /* What an operation counts for in BATCH_BYTES_MAX. */
 static inline size_t store_op_bytes(const struct store_op *op)
 {
-    return op->task.payload.len + op->task.key.len + op->task.tags.len + op->error_text.len +
-           op->response.len;
+    return op->task.payload.len + op->task.key.len + op->task.order_key.len + op->task.tags.len +
+           op->error_text.len + op->response.len;
 }
 
 typedef void (*store_batch_cb)(struct store_batch *batch);
@@ -192,8 +193,12 @@ enum store_read_kind {
                               as in a slice */
     STORE_READ_ENDED,      /* results of the given ids that are kept beyond now_ms, and dead letters
                               of the given ids, whole, in any order */
-    STORE_READ_COUNTS      /* tasks and dead letters by queue: of all, whatever that costs, or of
+    STORE_READ_ORDER,      /* the first rows of an order key of a queue, by (order_ms, seq), at most
+                              `limit`; payloads as in a slice */
+    STORE_READ_COUNTS,     /* tasks and dead letters by queue: of all, whatever that costs, or of
                               one, at a cost by its own size */
+    STORE_READ_OVERDUE     /* claims of the shard, live or not, whose deadline is not above now_ms,
+                              at most `limit`, in any order */
 };
 
 /* Of one queue in one shard. */
@@ -229,20 +234,24 @@ struct store_read {
     uint32_t database;
     uint32_t shard;
     int64_t epoch;
-    int64_t after_bucket;       /* SLICE: exclusive start; INT64_MIN for the beginning */
-    int64_t after_seq;          /* SLICE, DEAD: exclusive start, 0 for the beginning */
-    int64_t to_bucket;          /* SLICE: inclusive end */
-    uint32_t limit;             /* SLICE: 1 … SLICE_ROW_COUNT_MAX; DEAD: ≤ SLICE_ROW_COUNT_MAX;
-                                   COUNTS: tasks, and dead letters, to look at, 1 …
-                                   COUNTED_ROW_COUNT_MAX */
-    const uint32_t *skip;       /* SLICE of all queues: numbers of those to leave out */
-    size_t skip_count;          /* SLICE: ≤ QUEUE_COUNT_MAX */
-    const struct task_id *ids;  /* TASKS, DEAD, ENDED; no id twice */
-    size_t id_count;            /* TASKS, DEAD, ENDED: ≤ SLICE_ROW_COUNT_MAX */
-    uint32_t queue;             /* KEY, DEAD; COUNTS: the only one, 0: all; SLICE: the only one,
-                                   0: all but those to skip */
-    struct slice key;           /* KEY */
-    wall_ms now_ms;             /* KEY, ENDED, COUNTS: the shard's clock */
+    int64_t after_bucket;      /* SLICE: exclusive start; INT64_MIN for the beginning */
+    int64_t after_seq;         /* SLICE, DEAD: exclusive start, 0 for the beginning */
+    int64_t to_bucket;         /* SLICE: inclusive end */
+    uint32_t limit;            /* SLICE, ORDER: 1 … SLICE_ROW_COUNT_MAX; DEAD: ≤ the same;
+                                  COUNTS: tasks, and dead letters, to look at, 1 …
+                                  COUNTED_ROW_COUNT_MAX; OVERDUE: 1 … SLICE_ROW_COUNT_MAX */
+    const uint32_t *skip;      /* SLICE of all queues: numbers of those to leave out */
+    size_t skip_count;         /* SLICE: ≤ QUEUE_COUNT_MAX */
+    const uint32_t *known;     /* SLICE of all queues: those that the reader knows, in any order, no
+                                  number twice. Rows of others are found, too, but by a walk past
+                                  what was deleted before the slice and cannot be cleaned away */
+    size_t known_count;        /* SLICE: ≤ QUEUE_COUNT_MAX */
+    const struct task_id *ids; /* TASKS, DEAD, ENDED; no id twice */
+    size_t id_count;           /* TASKS, DEAD, ENDED: ≤ SLICE_ROW_COUNT_MAX */
+    uint32_t queue;   /* KEY, DEAD, ORDER; COUNTS: the only one, 0: all; SLICE: the only one,
+                         0: all but those to skip */
+    struct slice key; /* KEY; ORDER: the order key */
+    wall_ms now_ms;   /* KEY, ENDED, COUNTS, OVERDUE: the shard's clock */
     struct epoch_check *checks; /* EPOCHS: shard and epoch of the read itself are not looked at */
     size_t check_count;         /* EPOCHS: ≤ SHARD_COUNT_MAX */
     store_read_cb cb;

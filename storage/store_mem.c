@@ -205,6 +205,7 @@ struct store_batch *mem_batch_copy(const struct store_batch *batch)
         copy_bytes(&copy->ops[i].task.payload, &place);
         copy_bytes(&copy->ops[i].task.key, &place);
         copy_bytes(&copy->ops[i].task.tags, &place);
+        copy_bytes(&copy->ops[i].task.order_key, &place);
         copy_bytes(&copy->ops[i].error_text, &place);
         copy_bytes(&copy->ops[i].response, &place);
     }

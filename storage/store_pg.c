@@ -246,6 +246,7 @@ static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hel
     if (database->system_id != hello->system_id || database->timeline != hello->timeline) {
         database->system_id = hello->system_id;
         database->timeline = hello->timeline;
+        database->stats.server_changes += is_known ? 1 : 0;
         if (is_known && events->on_changed != NULL) {
             events->on_changed(events->ctx, database->index, hello->system_id, hello->timeline);
         }
@@ -762,6 +763,12 @@ void store_pg_stats(const struct store *store, uint32_t database, struct store_p
 
     REQUIRE(database < self->options.database_count);
     *out = self->databases[database].stats;
+    store_pg_server(store, database, &out->system_id, &out->timeline);
+}
+
+int store_pg_library_version(void)
+{
+    return PQlibVersion();
 }
 
 void store_pg_server(const struct store *store, uint32_t database, uint64_t *system_id,

@@ -97,9 +97,17 @@ struct store_pg_stats {
     uint64_t connections_made; /* of any kind */
     boot_us write_us;          /* sum over write batches, sent to answered */
     uint64_t multixact_age;    /* gauge: multixacts since the oldest one, as last seen */
+    uint64_t snapshot_age;   /* gauge: transactions since the oldest snapshot, prepared transaction
+                                or slot that vacuum must spare, as last seen */
+    uint64_t server_changes; /* another server or timeline than before */
+    uint64_t system_id;      /* as store_pg_server() */
+    uint32_t timeline;
 };
 
 void store_pg_stats(const struct store *store, uint32_t database, struct store_pg_stats *out);
+
+/* Version of libpq as it is at work, for the start-up log: 150020 is 15.20. */
+int store_pg_library_version(void);
 
 /* What server a database is on, as last seen; zeroes before the first connection. */
 void store_pg_server(const struct store *store, uint32_t database, uint64_t *system_id,

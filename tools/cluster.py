@@ -91,9 +91,7 @@ class Broker(Process):
     """A foliotd with its addresses."""
 
     def __init__(self, cluster, name):
-        # A name keeps its addresses over restarts, as a pod or a host would.
-        self.grpc, self.admin = cluster.ports.setdefault(
-            name, (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"))
+        self.grpc, self.admin = cluster.addresses_of(name)
         self.label = name
         self.starts = cluster.starts = cluster.starts + 1
         command = [str(cluster.bin / "foliotd"), "--name", name, "--listen", self.grpc,
@@ -124,6 +122,10 @@ class Broker(Process):
                 total += float(line.rsplit(" ", 1)[1])
         return total
 
+    def page(self):
+        """All metrics as text."""
+        return self.get("/metrics")[1]
+
     def is_ready(self):
         if not self.alive():
             raise RuntimeError(f"{self.name} has ended: see {self.err}")
@@ -134,8 +136,7 @@ class DevBroker(Broker):
     """A `foliot dev` with its addresses: the broker of a DevCluster."""
 
     def __init__(self, cluster, name):
-        self.grpc, self.admin = cluster.ports.setdefault(
-            name, (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"))
+        self.grpc, self.admin = cluster.addresses_of(name)
         self.label = name
         self.starts = cluster.starts = cluster.starts + 1
         Process.__init__(self, f"{name}.{self.starts}", [
@@ -248,6 +249,14 @@ class Cluster:
         return sum(broker.metric("foliot_shards_owned") for broker in self.brokers.values()
                    if broker.alive())
 
+    def addresses_of(self, name):
+        """Of its gRPC and admin ports. A name keeps them over restarts, as a pod or a host would."""
+        return self.ports.setdefault(name, (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"))
+
+    def pages(self):
+        """The living brokers' metrics by name, for tests/lib/auditor.py."""
+        return {broker.label: broker.page() for broker in self.brokers.values() if broker.alive()}
+
     def addresses(self):
         return [broker.grpc for broker in self.brokers.values() if broker.alive()]
 
@@ -273,8 +282,8 @@ class Cluster:
         return receiver
 
     def start_load(self, name, *options):
-        """foliot bench create; a line for each answered task in its .out file."""
-        command = [str(self.bin / "foliot"), "bench", "create", "-o", "json", *options]
+        """foliot bench record; a line for each answered task in its .out file."""
+        command = [str(self.bin / "foliot"), "bench", "record", "-o", "json", *options]
         for address in self.addresses():
             command += ["--server", address]
         return self.run(name, command)

@@ -14,6 +14,13 @@ def core(file, old, new):
 
 
 MUTANTS = {
+    # --- the last look before a call leaves: of the edge, so in wire mode ---
+    "start-by-at-send": ("K-6", [
+        ("broker/outbound.c",
+         "    return bounds.upper_us <= time_mul(flight->attempt->start_by_ms, US_PER_MS);",
+         "    return bounds.upper_us > 0;"),
+        ("broker/outbound.c",
+         ".start_by_us = moment_of(&bounds, now_us, attempt->start_by_ms),", ".start_by_us = 0,")]),
     # --- claims and their ends ---
     "claim-after-call": ("K-6", [
         core("claim.c", "    entry_move(entry, ENTRY_CLAIMING);\n    claim_note(shard, flight);\n",
@@ -26,7 +33,7 @@ MUTANTS = {
              "            if (flight->is_ended) {\n                dispatch_ended(shard, entry);\n"
              "            }\n"
              "        } else if (shard->state == SHARD_DRAINING) {\n            claim_withdraw")]),
-    "claim-outlives-update": ("K-2", [
+    "claim-outlives-update": ("K-2 K-3", [
         core("call_task.c", "op->attempt = entry->attempt + (is_claimed ? 1U : 0U);",
              "op->attempt = entry->attempt;")]),
     "redrive-resets-attempt": ("K-2", [
@@ -34,7 +41,7 @@ MUTANTS = {
              "call->task.attempt;",
              "    op->task = call->task;\n    op->task.attempt = 0;\n"
              "    op->expected_attempt = call->task.attempt;")]),
-    "unend-retry": ("K-3", [
+    "unend-retry": ("K-1 K-3", [
         core("claim.c", "op->attempt = entry->attempt + 1;\n    settle_fill",
              "op->attempt = entry->attempt;\n    settle_fill")]),
     "update-ends-held": ("K-3 K-6", [
@@ -69,15 +76,18 @@ MUTANTS = {
         ("storage/mem_snapshot.c", "tables->shards[shard].epoch == epoch;",
          "tables->shards[shard].epoch <= epoch;")]),
     "release-frees-running": ("K-3", [
-        core("shard.c", "                entry->state == ENTRY_CLAIMED) {",
-             "                entry->state == ENTRY_CLAIMED || entry->state == ENTRY_RUNNING) {"),
-        core("shard.c", "            if (broker->evicted[i]->state == ENTRY_CLAIMED) {",
-             "            if (broker->evicted[i]->state == ENTRY_RUNNING) {\n"
-             "                broker->evicted[i]->body.flight->entry = NULL;\n"
-             "                broker->evicted[i]->body.block = NULL;\n"
-             "                broker->evicted[i]->flying = 0;\n"
-             "                claim_settle(shard, broker->evicted[i]);\n"
-             "            } else if (broker->evicted[i]->state == ENTRY_CLAIMED) {")]),
+        core("shard.c", "entry->state == ENTRY_READY || entry->state == ENTRY_CLAIMED;",
+             "entry->state == ENTRY_READY || entry->state == ENTRY_CLAIMED ||\n"
+             "           entry->state == ENTRY_RUNNING;"),
+        core("shard.c", "            if (broker->collected[i]->state == ENTRY_CLAIMED) {",
+             "            if (broker->collected[i]->state == ENTRY_RUNNING) {\n"
+             "                struct flight *out = broker->collected[i]->body.flight;\n"
+             "                out->entry = NULL;\n"
+             "                broker->collected[i]->body.block = out->block;\n"
+             "                out->block = NULL;\n"
+             "                broker->collected[i]->flying = 0;\n"
+             "                claim_settle(shard, broker->collected[i]);\n"
+             "            } else if (broker->collected[i]->state == ENTRY_CLAIMED) {")]),
     "retry-over-update": ("K-4", [
         core("claim.c", "op->task.due_ms = time_max(due_ms, entry->due_ms);",
              "op->task.due_ms = due_ms;")]),
@@ -88,13 +98,56 @@ MUTANTS = {
         core("claim.c", "if (!group->is_tainted) {", "if (group != NULL) {")]),
     "no-sweep": ("waste", [
         core("writer.c", ".sweep = writer->is_sweep_due,", ".sweep = false,")]),
+    # --- moves ---
+    "handoff-before-release": ("hand-off", [
+        core("shard.c", "bool is_waiting = shard->ops > 0 || has_unsettled(shard);",
+             "bool is_waiting = shard->ops > 1000000 && has_unsettled(shard);")]),
+    "watch-missed-unread": ("K-7", [
+        ("coordinator/coord_zk.c",
+         "        read_everything(zk);\n        zk_shard_minute(zk);\n        return;\n",
+         "        return;\n")]),
+    "free-unheard": ("K-7", [
+        core("shard.c", "(request->result == ERR_EXISTS ? SCAN_US : broker->options.retry_us)",
+             "(request->result == ERR_EXISTS ? 1000 * SCAN_US : broker->options.retry_us)")]),
+    # --- order keys ---
+    "order-ignored": ("order", [
+        core("order.c", "if (line->head == entry->seq && !line->is_passed) {",
+             "if (line->hold_ms == 0) {")]),
+    "order-inherited-unseen": ("order", [
+        core("order.c", "    size_t count = 0;\n\n    if (shard->is_seeing) {",
+             "    size_t count = 0;\n\n    if (shard->claim_count > 0) {\n        return true;\n"
+             "    }\n    if (shard->is_seeing) {")]),
+    "order-overtaken-starts": ("order", [
+        core("dispatch.c", "||\n        order_is_overtaken(shard, entry)) {", ") {")]),
+    "order-cancelled-forgotten": ("order", [
+        core("order.c", "wall_ms until_ms = running_until(line->shard, entry);",
+             "wall_ms until_ms = 0 * running_until(line->shard, entry);")]),
+    "order-stale-read": ("K-3 K-7 order", [
+        core("order.c", "bool is_old = line->is_stale;", "bool is_old = false;")]),
+    "order-arrival-missed": ("order", [
+        core("order.c", "        is_old = is_old || row == NULL || line->arrived_ms < row->order_ms ||",
+             "        is_old = is_old || row == NULL || line->arrived_ms + 60000 < row->order_ms ||")]),
+    "order-next-forgotten": ("K-7", [
+        core("order.c", "    line->has_more = line->has_more || line->head == 0;",
+             "    line->has_more = line->head == 0;")]),
+    "order-place-by-retry": ("order", [
+        core("claim.c", "    order_set_place(queue, flight->block, op);",
+             "    op->set_order = flight->block->order_len > 0;\n"
+             "    op->task.order_ms = op->task.due_ms;")]),
+    "order-skip-kept": ("order", [
+        core("order.c", "        op->set_order = true;\n        op->task.order_ms = op->task.due_ms;\n"
+             "    }\n}", "    }\n}")]),
+    "order-near-claim": ("order", [
+        core("claim.c", " || entry->body.block->order_len > 0) {", ") {")]),
+    "order-block-given-up": ("order", [
+        core("order.c", "queue->order_policy == ORDER_BLOCK) {", "queue->order_policy == 0) {")]),
     # --- unknown outcomes of writes ---
     "unknown-without-bump": ("K-1 K-2 K-3 K-8", [
         core("shard.c", "    case SHARD_BUMPING:\n        ask_bump(shard);\n",
              "    case SHARD_BUMPING:\n        if (shard->bump_count > 0 && shard->epoch != 0) {\n"
              "            shard_move(shard, SHARD_LOADING);\n        } else {\n"
              "            ask_bump(shard);\n        }\n")]),
-    "unknown-ignored": ("K-1 K-2 K-3 K-6 K-7 K-8", [
+    "unknown-ignored": ("K-1 K-2 K-3 K-6 K-7 audit K-8 hand-off", [
         core("writer.c", "shard_unknown(shard);", "(void)shard;")]),
     "unknown-is-refused": ("K-8", [
         core("call_done.c", "    list_add(&shard->unknown, &call->link);",
@@ -118,8 +171,8 @@ MUTANTS = {
         core("call_task.c", "return entry->state == ENTRY_RUNNING || entry->state == ENTRY_HELD ?",
              "return entry->state == ENTRY_RUNNING ?")]),
     "absent-by-memory": ("K-1", [
-        core("call_life.c", "} else if (entry == NULL) {\n        call_read_task(shard, call, id);",
-             "} else if (entry == NULL) {\n        call_absent(shard, call, id);")]),
+        core("call_life.c", "    if (entry == NULL) {\n        call_read_task(shard, call, id);",
+             "    if (entry == NULL) {\n        call_absent(shard, call, id);")]),
     "old-payload": ("K-1", [
         core("call_done.c", "entry->body.flight->is_outdated = true;", ";")]),
     "key-forgotten": ("K-8", [
@@ -129,19 +182,25 @@ MUTANTS = {
              "    op->end = end;",
              "    op->key_until_ms = 0;\n    op->end = end;")]),
     # --- the window ---
-    "horizon-at-reply": ("K-7", [
+    "wheel-forgets": ("audit", [
+        core("entry.c", "    wheel_add(wheel_of(shard, entry), &entry->node, at_ms);",
+             "    if (entry->state == ENTRY_WAITING || entry->seq % 64 != 0) {\n"
+             "        wheel_add(wheel_of(shard, entry), &entry->node, at_ms);\n    }")]),
+    "deadline-forgotten": ("audit", [
+        core("window.c", "    entry_wake_at(shard, entry, claim->deadline_ms);\n", "")]),
+    "horizon-at-reply": ("K-7 audit", [
         core("window.c", "place.bucket <= shard->page.to_bucket) {",
              "place.bucket < INT64_MIN + 1) {")]),
     "ghosts-kept": ("K-1 K-3", [
         core("window.c", "    if (!shard->is_paging || shard->page_serial != shard->serial ||\n",
              "    if (seq != 0 || !shard->is_paging || shard->page_serial != shard->serial ||\n")]),
-    "park-skips-one": ("K-7", [
+    "park-skips-one": ("K-7 audit", [
         core("window.c", "before(place_of(entry->due_ms, entry->seq)))) {",
              "place_of(entry->due_ms, entry->seq))) {")]),
-    "park-unskipped": ("K-7", [
+    "park-unskipped": ("K-7 audit", [
         core("window.c", "page->queue == 0 && parked != NULL &&",
              "page->queue != 0 && parked != NULL &&")]),
-    "refill-never": ("K-7", [
+    "refill-never": ("K-7 audit", [
         core("window.c", "queue->line_len + queue->reading <= max / 2",
              "queue->line_len + queue->reading > 1000000")]),
     "blocked-queue-fills-memory": ("memory", [
@@ -173,18 +232,18 @@ MUTANTS = {
         core("wheel.c", "uint64_t target = tick_of(now);", "uint64_t target = tick_of(now) + 1;"),
         core("dispatch.c", "REQUIRE(lower_ms(broker, shard->database) >= entry->due_ms);", "")]),
     # --- placement and the coordinator ---
-    "negative-hash": ("K-7", [
+    "negative-hash": ("K-7 audit", [
         core("membership.c", "bool is_ours = broker->owners[i] == self_place;",
              "bool is_ours = broker->owners[i] == self_place && "
              "(int64_t)assign_score(i, slice_of(broker->self.name)) >= 0;")]),
-    "body-unversioned": ("K-7", [
+    "body-unversioned": ("K-7 audit", [
         ("coordinator/coord_zk_self.c",
          ".version = self->version, // Not over a newer one, if it is held back.",
          ".version = -1,"),
         ("coordinator/coord_zk_self.c", "if (self->version != reply->stat.version) {",
          "if (self->version < 0) {")]),
     # --- the databases ---
-    "epoch-unchecked": ("K-5", [
+    "epoch-unchecked": ("K-3 K-5", [
         ("storage/mem_tx.c", "op->epoch > 0 && shard->epoch == op->epoch;", "op->epoch > 0;")]),
     # --- what is read ---
     "list-leaves-one-out": ("read", [

@@ -4,11 +4,13 @@
  */
 #include "broker/core/broker.h"
 
+#include "broker/core/audit.h"
 #include "broker/core/call_life.h"
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/membership.h"
+#include "broker/core/order.h"
 #include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
@@ -53,17 +55,35 @@ static void init_lists(struct broker *broker)
     list_init(&broker->touched);
     list_init(&broker->answered);
     list_init(&broker->unsettled);
-    pool_init(&broker->entries, sizeof(struct entry), options->entry_count_max);
+    list_init(&broker->orders_asking);
+    list_init(&broker->orders_idle);
+    slabs_init(&broker->entries);
     pool_init(&broker->flights, sizeof(struct flight), FLIGHTS_MAX);
     pool_init(&broker->groups, sizeof(struct group), GROUPS_MAX);
     pool_init(&broker->reads, sizeof(struct call_read), READS_MAX);
     pool_init(&broker->parks, sizeof(struct park), PARKS_MAX);
+    pool_init(&broker->orders, sizeof(struct order_line),
+              (size_t)time_min(options->entry_count_max / ORDER_SHARE, ORDERS_MAX));
     map_init(&broker->queue_index, QUEUE_COUNT_MAX);
     prng_init_named(&broker->prng, broker->env.seed, "broker");
     broker->window_ms = options->window_ms;
+    broker->held_until = BOOT_NEVER;
+    broker->orders_wake = BOOT_NEVER;
+    broker->shed_shard = options->cluster.shard_count;
     broker->self = options->self;
     broker->placement_at = BOOT_NEVER;
     broker->publish_at = BOOT_NEVER;
+}
+
+/* Limits that nobody has chosen. */
+static void fill_limits(struct broker_options *options)
+{
+    options->batch_op_max = options->batch_op_max == 0 ? BATCH_OP_COUNT_MAX : options->batch_op_max;
+    options->waiting_op_max = options->waiting_op_max == 0 ? CALL_OPS_MAX : options->waiting_op_max;
+    options->retry_us = options->retry_us == 0 ? RETRY_US : options->retry_us;
+    REQUIRE(options->batch_op_max >= BROKER_BATCH_OP_MIN &&
+            options->batch_op_max <= BATCH_OP_COUNT_MAX);
+    REQUIRE(options->waiting_op_max >= BROKER_WAITING_OP_MIN && options->retry_us > 0);
 }
 
 int broker_new(const struct broker_env *env, const struct broker_options *options,
@@ -79,16 +99,18 @@ int broker_new(const struct broker_env *env, const struct broker_options *option
     }
     broker->env = *env;
     broker->options = *options;
+    fill_limits(&broker->options);
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
-        broker->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
+        broker->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX, INT64_MIN};
     }
     init_lists(broker);
     broker->queues = mem_new(QUEUE_COUNT_MAX, sizeof(*broker->queues));
     broker->shards = mem_new(options->cluster.shard_count, sizeof(*broker->shards));
     broker->members = mem_new(MEMBER_COUNT_MAX, sizeof(*broker->members));
     broker->owners = mem_new(options->cluster.shard_count, sizeof(*broker->owners));
-    if (init_databases(broker) != 0 || recent_init(broker) != 0 || broker->queues == NULL ||
-        broker->shards == NULL || broker->members == NULL || broker->owners == NULL) {
+    if (init_databases(broker) != 0 || recent_init(broker) != 0 || audit_init(broker) != 0 ||
+        broker->queues == NULL || broker->shards == NULL || broker->members == NULL ||
+        broker->owners == NULL) {
         broker_free(broker);
         return ERR_NO_MEMORY;
     }
@@ -120,12 +142,14 @@ void broker_free(struct broker *broker)
         mem_free(broker->queues[i]);
     }
     map_fini(&broker->queue_index);
-    pool_drop(&broker->entries);
+    slabs_drop(&broker->entries);
     pool_drop(&broker->flights);
     pool_drop(&broker->groups);
     pool_drop(&broker->reads);
     pool_drop(&broker->parks);
+    pool_drop(&broker->orders);
     recent_fini(broker);
+    audit_fini(broker);
     mem_free(broker->queues);
     mem_free(broker->shards);
     mem_free(broker->databases);
@@ -145,6 +169,7 @@ void broker_set_now(struct broker *broker, const struct now *now)
         // little, and the wheel must not.
         held->lower_us = time_max(held->lower_us, now->database[i].lower_us);
         held->upper_us = time_max(held->lower_us, now->database[i].upper_us);
+        held->proven_us = now->database[i].proven_us;
     }
 }
 
@@ -168,6 +193,7 @@ static void scan(struct broker *broker)
     broker->scan_at = beat_after(broker->now.boot, beat_us(broker->options.session_timeout_ms));
     membership_scan(broker);
     window_adapt(broker);
+    audit_step(broker);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         if (!shard_is_at_rest(&broker->shards[i])) {
             shard_touch(&broker->shards[i]);
@@ -198,6 +224,7 @@ static void touch_retries(struct broker *broker)
 void broker_tick(struct broker *broker, const struct now *now)
 {
     broker_set_now(broker, now);
+    broker->is_behind = false;
     if (now->boot >= broker->scan_at) {
         scan(broker);
     }
@@ -208,7 +235,9 @@ void broker_tick(struct broker *broker, const struct now *now)
     step_touched(broker);
     claim_step(broker);
     dispatch_step(broker);
+    order_step(broker);
     window_refill(broker);
+    window_shed(broker);
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
         writer_step(&broker->databases[i].writer);
     }
@@ -219,7 +248,8 @@ boot_us broker_next_wake(const struct broker *broker, const struct now *now)
 {
     boot_us wake = time_min(broker->scan_at, broker->retry_at);
 
-    if (!list_is_empty(&broker->answered) || !list_is_empty(&broker->touched)) {
+    if (!list_is_empty(&broker->answered) || !list_is_empty(&broker->touched) ||
+        broker->is_behind) {
         return now->boot;
     }
     wake = time_min(wake, membership_next_wake(broker));
@@ -306,12 +336,14 @@ static uint32_t pick_shard(struct broker *broker)
 {
     uint32_t count = broker->options.cluster.shard_count;
     uint32_t start = prng_below(&broker->prng, count) & UINT32_MAX;
+    uint32_t shard = start;
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (broker->shards[(start + i) % count].state == SHARD_ACTIVE) {
-            return (start + i) % count;
+    do {
+        if (broker->shards[shard].state == SHARD_ACTIVE) {
+            return shard;
         }
-    }
+        shard = shard + 1 == count ? 0 : shard + 1;
+    } while (shard != start);
     return start;
 }
 
@@ -418,12 +450,14 @@ void broker_inspect(const struct broker *broker, struct broker_stats *out)
         out->claim_lead_ms = time_max(out->claim_lead_ms, database->lead_ms);
         out->commit_us = time_max(out->commit_us, database->writer.commit_us);
     }
-    out->entries = (uint32_t)pool_used(&broker->entries);
+    out->orders = (uint32_t)pool_used(&broker->orders);
+    out->entries = (uint32_t)entry_count(broker);
     out->parks = (uint32_t)pool_used(&broker->parks);
     out->in_flight = (uint32_t)pool_used(&broker->flights);
     for (uint32_t i = 0; i < broker->queue_count; i++) {
         out->line_longest = (uint32_t)time_max(out->line_longest, broker->queues[i]->line_len);
     }
+    audit_sum(broker, &out->audit);
 }
 
 bool broker_inspect_queue(const struct broker *broker, uint32_t queue, struct queue_counts *counts,
@@ -447,6 +481,7 @@ void broker_inspect_shard(const struct broker *broker, uint32_t shard, struct sh
     out->epoch = view->epoch;
     out->since = view->since;
     out->database = view->database;
-    out->entries = (uint32_t)map_count(&view->entries);
+    out->entries = view->entries.count;
     out->loaded = view->is_loaded;
+    out->audit_faults = audit_found(broker, shard);
 }

@@ -22,7 +22,18 @@ struct broker_options {
     span_ms session_timeout_ms; /* the negotiated one */
     uint32_t entry_count_max;   /* tasks held in memory; the window shrinks to fit */
     span_ms window_ms;          /* how far ahead of now due times are kept in memory */
+    span_ms audit_ms;           /* from one turn of the auditor to the next; 0: there is none */
+    /* The simulator chooses these; 0: as large as there is room for, or as a server has it. */
+    uint32_t batch_op_max; /* operations of one commit, BROKER_BATCH_OP_MIN … BATCH_OP_COUNT_MAX */
+    uint32_t waiting_op_max; /* that wait for commits, of each class; a power of two from
+                                BROKER_WAITING_OP_MIN on */
+    int64_t retry_us;        /* after a refusal by store or coordinator, before the next try */
 };
+
+/* A batch has room for what one piece of work adds, in a quarter of it; a class, for some of those.
+ */
+#define BROKER_BATCH_OP_MIN   16U
+#define BROKER_WAITING_OP_MIN 64U
 
 #define BROKER_WINDOW_MS_DEFAULT 600000
 
@@ -71,7 +82,7 @@ void broker_on_outcome(struct broker *broker, const struct now *now, struct atte
  * Another broker tells how an attempt of one of our shards ended that it had begun as their owner.
  *
  * errors: ERR_FENCED: not our shard; ERR_UNAVAILABLE: not yet, tell it again; ERR_NOT_FOUND: not
- * the live claim, of no use any more.
+ * the live claim, of no use any more, which is said only after a read under our epoch.
  */
 MUST_USE int broker_on_report(struct broker *broker, const struct now *now,
                               const struct report *report);
@@ -115,6 +126,20 @@ const struct queue *broker_queue_by_name(const struct broker *broker, const char
 
 /* Members as last heard; borrowed until the next member event. */
 const struct member *broker_members(const struct broker *broker, size_t *count);
+
+/*
+ * The members that placement counts, ourselves among them even where nobody has heard of us yet:
+ * of each name the youngest, and nobody who leaves, unless all do.
+ *
+ * shape:     out has MEMBER_COUNT_MAX + 1 places; returns how many are set.
+ * ownership: borrowed until the next member event.
+ * source:    DESIGN 5
+ */
+size_t broker_placed_members(const struct broker *broker, const struct member **out);
+
+/* The present member of a name: the youngest of those that have it, or ourselves; NULL: nobody.
+ * Borrowed until the next member event. */
+const struct member *broker_member_named(const struct broker *broker, const char *name);
 
 /* Whether another member could serve the shards of a database when we leave. */
 bool broker_has_heir(const struct broker *broker, uint32_t database);

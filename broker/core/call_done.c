@@ -10,8 +10,10 @@
 #include "broker/core/claim.h"
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
+#include "broker/core/order.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
+#include "broker/core/sleep.h"
 #include "broker/core/task_life.h"
 #include "broker/core/visit.h"
 #include "broker/core/window.h"
@@ -41,6 +43,7 @@ static void remove_entry(struct shard *shard, struct entry *entry)
 {
     struct flight *flight = entry->flying ? entry->body.flight : NULL;
 
+    order_on_gone(shard, entry);
     entry->flags &= (unsigned)~ENTRY_TOUCHED & 7U;
     if (flight != NULL && flight->is_started && !flight->is_ended) {
         entry->body.block = NULL;
@@ -77,6 +80,9 @@ static void take_in(struct shard *shard, const struct call *call)
     struct entry *entry;
 
     if (!window_has(shard, call->task.queue, call->task.due_ms, call->task.id.seq)) {
+        return;
+    }
+    if (sleep_new(shard, &call->task)) {
         return;
     }
     entry = entry_new(shard, &call->task);
@@ -123,6 +129,9 @@ static void insert_done(struct shard *shard, const struct store_op *op, const st
         call->found_due_ms = call->task.due_ms;
         shard->broker->stats.created++;
         tell(shard->broker, "insert", shard, call->task.id.seq, call->task.due_ms, 0);
+        if (is_fresh) {
+            order_on_added(shard, &call->task);
+        }
         if (is_fresh && note->entry == NULL) {
             take_in(shard, call);
         }
@@ -175,6 +184,8 @@ static void apply_payload(struct entry *entry, const struct call *call)
                         .payload_len = (uint32_t)call->task.payload.len,
                         .key = block_key(old),
                         .tags = block_tags(old),
+                        .order_key = block_order_key(old),
+                        .order_ms = block_order_ms(old),
                         .expire_ms = block_expire_ms(old),
                         .created_ms = block_created_ms(old)};
     struct block *block = NULL;
@@ -206,7 +217,11 @@ static void apply_update(struct shard *shard, struct entry *entry, const struct 
     if (call->set_payload) {
         apply_payload(entry, call);
     }
+    if (op->set_order) {
+        block_set_order_ms(entry_block(entry), op->task.order_ms);
+    }
     if ((entry->flags & ENTRY_TOUCHED) != 0) {
+        order_on_moved(shard, entry);
         restore(shard, entry);
         return;
     }
@@ -214,6 +229,7 @@ static void apply_update(struct shard *shard, struct entry *entry, const struct 
     if (entry->flying) {
         claim_land(shard->broker, entry, true);
     }
+    order_on_moved(shard, entry);
     entry_place(shard, entry);
 }
 
@@ -283,6 +299,7 @@ static void redrive_done(struct shard *shard, const struct store_op *op, const s
         shard->broker->stats.redriven++;
         tell(shard->broker, "redrive", shard, call->task.id.seq, call->task.due_ms, 0);
         if (is_fresh) {
+            order_on_added(shard, &call->task);
             take_in(shard, call);
         }
     }

@@ -13,10 +13,10 @@
  * is newer than that. */
 static void answer_kept(struct shard *shard, struct call *call, const struct task *row)
 {
-    const struct entry *entry = entry_find(shard, call->found.seq);
+    const struct entry *entry = entry_peek(shard, call->found.seq);
 
     if (entry != NULL) {
-        call->found_due_ms = entry->due_ms;
+        call->found_due_ms = entry_due_ms(entry);
     } else if (row != NULL) {
         call->found_due_ms = row->due_ms;
     }
@@ -25,7 +25,7 @@ static void answer_kept(struct shard *shard, struct call *call, const struct tas
 
 void call_keep(struct shard *shard, struct call *call)
 {
-    if (entry_find(shard, call->found.seq) != NULL) {
+    if (entry_peek(shard, call->found.seq) != NULL) {
         answer_kept(shard, call, NULL);
         return;
     }
@@ -71,7 +71,6 @@ static void keep_done(struct store_read *read)
 
 void call_keep_step(struct shard *shard)
 {
-    struct broker *broker = shard->broker;
     size_t count = 0;
 
     if (shard->is_keeping || list_is_empty(&shard->keeping)) {
@@ -82,19 +81,9 @@ void call_keep_step(struct shard *shard)
             shard->keep_ids[count++] = CONTAINER_OF(link, struct call, link)->found;
         }
     }
-    shard->keep = (struct store_read){.kind = STORE_READ_TASKS,
-                                      .database = shard->database,
-                                      .shard = shard->id,
-                                      .epoch = shard->epoch,
-                                      .ids = shard->keep_ids,
-                                      .id_count = count,
-                                      .cb = keep_done,
-                                      .owner = shard};
-    shard->keep_serial = shard->serial;
-    shard->is_keeping = broker->env.store->read(broker->env.store, &shard->keep) == 0;
-    if (!shard->is_keeping) {
-        shard_retry_later(shard);
-    }
+    shard->keep = (struct store_read){
+        .kind = STORE_READ_TASKS, .ids = shard->keep_ids, .id_count = count, .cb = keep_done};
+    shard->is_keeping = shard_read(shard, &shard->keep, &shard->keep_serial);
 }
 
 void call_keep_drop(struct shard *shard, bool again)

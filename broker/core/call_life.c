@@ -22,7 +22,7 @@ void call_answer(struct broker *broker, struct call *call, int result)
 {
     call->result = result;
     if (result == ERR_FULL || result == ERR_UNAVAILABLE) {
-        call->retry_after_ms = RETRY_US / US_PER_MS;
+        call->retry_after_ms = broker->options.retry_us / US_PER_MS;
         broker->stats.refused++;
     }
     list_add(&broker->answered, &call->link);
@@ -106,12 +106,11 @@ void call_run(struct broker *broker, struct call *call)
 
 void call_by_id(struct shard *shard, struct call *call, struct task_id id)
 {
-    struct entry *entry = entry_find(shard, id.seq);
+    // Who only looks wakes nobody.
+    struct entry *entry = call->kind == CALL_GET ? NULL : entry_find(shard, id.seq);
 
     call->found = id;
-    if (call->kind == CALL_GET) {
-        call_read_task(shard, call, id);
-    } else if (entry == NULL) {
+    if (entry == NULL) {
         call_read_task(shard, call, id);
     } else if (entry->slot != id.slot) {
         call_absent(shard, call, id);
@@ -268,19 +267,11 @@ void call_look(struct shard *shard)
                 (struct task_id){.seq = call->core_seq, .slot = call->task.id.slot};
         }
     }
-    shard->look = (struct store_read){.kind = STORE_READ_TASKS,
-                                      .database = shard->database,
-                                      .shard = shard->id,
-                                      .epoch = shard->epoch,
-                                      .ids = shard->look_ids,
-                                      .id_count = count,
-                                      .cb = look_done,
-                                      .owner = shard};
-    shard->look_serial = shard->serial;
-    shard->is_looking = broker->env.store->read(broker->env.store, &shard->look) == 0;
+    shard->look = (struct store_read){
+        .kind = STORE_READ_TASKS, .ids = shard->look_ids, .id_count = count, .cb = look_done};
+    shard->is_looking = shard_read(shard, &shard->look, &shard->look_serial);
     if (!shard->is_looking) {
         mem_free(shard->look_ids);
         shard->look_ids = NULL;
-        shard_retry_later(shard);
     }
 }

@@ -9,6 +9,7 @@
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/explain.h"
+#include "broker/core/order.h"
 #include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
@@ -18,6 +19,12 @@
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+
+/* call.core_step of a CALL_CREATE. */
+enum call_step {
+    CALL_STEP_FIRST = 0, /* the key must be free */
+    CALL_STEP_TAKE_KEY   /* the key may be taken from call.found */
+};
 
 /* A create this near to its due time is claimed in the same batch: within so many leads. */
 #define NEAR_LEADS 2
@@ -145,6 +152,7 @@ void call_create(struct shard *shard, struct call *call)
     call->task.unknowns = 0;
     call->task.created_ms = lower_ms(broker, shard->database);
     call->task.payload_len = (uint32_t)call->task.payload.len;
+    call->task.order_ms = call->task.due_ms;
     set_expiry(broker, call);
     call->core_seq = seq;
     call->core_step = CALL_STEP_FIRST;
@@ -164,6 +172,7 @@ void call_dead(struct shard *shard, struct call *call)
         return;
     }
     call->is_delay = false;
+    call->task.order_ms = call->task.due_ms;
     call->core_seq = call->task.id.seq;
     op = writer_add(writer, shard, &note);
     op->kind = is_redrive ? STORE_REDRIVE : STORE_PURGE;
@@ -284,7 +293,7 @@ void call_scan(struct shard *shard, struct call *call)
 /* GET is answered inside the read's callback: the row is borrowed from it. */
 static void answer_get(struct shard *shard, struct call *call, const struct task *row)
 {
-    const struct entry *entry = entry_find(shard, row->id.seq);
+    const struct entry *entry = entry_peek(shard, row->id.seq);
 
     call->row = *row;
     call->state = explain_state(entry, row);
@@ -443,10 +452,9 @@ static void act_cancel(struct shard *shard, struct call *call, struct entry *ent
         call_wait(shard, call); // The queue, once it is known, says how long the key is held.
         return;
     }
-    call->attempt = running_attempt(entry);
-    if (!is_running && entry->failures + entry->unknowns > 0) {
-        call->attempt = entry->attempt; // Over, but it ran: "cancelled" would deny that.
-    }
+    // One that is over may have run, though a redrive has forgotten its failures since: "cancelled"
+    // would deny that.
+    call->attempt = is_running ? running_attempt(entry) : entry->attempt;
     call->cancel = call->attempt > 0 ? CANCEL_STOPPED : CANCEL_CANCELLED;
     call->core_seq = entry->seq;
     fill_delete(shard, entry, writer_add(writer, shard, &note));
@@ -454,6 +462,22 @@ static void act_cancel(struct shard *shard, struct call *call, struct entry *ent
         entry->flags |= ENTRY_TOUCHED;
     } else {
         seize(shard, entry, ENTRY_DELETING);
+    }
+}
+
+/* A new time is a new place among those of its order key; "at once" does not lose an earlier one.
+ */
+static void set_place(const struct shard *shard, const struct entry *entry, struct store_op *op)
+{
+    const struct block *block = entry_block(entry);
+
+    if (block->order_len == 0 || !op->set_due) {
+        return;
+    }
+    op->set_order = true;
+    op->task.order_ms = op->task.due_ms;
+    if (op->task.due_ms <= upper_ms(shard->broker, shard->database)) {
+        op->task.order_ms = time_min(op->task.order_ms, block_order_ms(block));
     }
 }
 
@@ -485,6 +509,7 @@ static void act_update(struct shard *shard, struct call *call, struct entry *ent
     op->task.due_ms = call->task.due_ms;
     op->task.payload = call->task.payload;
     op->task.payload_len = (uint32_t)call->task.payload.len;
+    set_place(shard, entry, op);
     if (call->attempt > 0) {
         entry->flags |= ENTRY_TOUCHED;
         return;

@@ -8,6 +8,7 @@
 #include "broker/core/entry.h"
 #include "broker/core/fetch.h"
 #include "broker/core/line.h"
+#include "broker/core/order.h"
 #include "broker/core/retry.h"
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
@@ -66,6 +67,7 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     flight->attempt.payload = block_payload(flight->block);
     flight->attempt.key = block_key(flight->block);
     flight->attempt.tags = block_tags(flight->block);
+    flight->attempt.order_key = block_order_key(flight->block);
     entry->body.flight = flight;
     entry->flying = 1;
     queue->flights++;
@@ -150,6 +152,7 @@ void flight_end(struct broker *broker, struct flight *flight, bool known)
     if (!known) {
         report(broker, flight);
     }
+    order_on_flight_end(broker, flight);
     queue->flights--;
     list_del(&flight->link);
     group_leave(broker, flight->attempt.database, flight->group, known);
@@ -346,17 +349,37 @@ void claim_expired(struct shard *shard, struct entry *entry, int result)
         tell(broker, "mismatch", shard, entry->seq, result, NOTE_EXPIRE);
     }
     visit_forget(shard, entry->seq);
+    order_on_gone(shard, entry);
     entry_free(shard, entry);
+}
+
+/* It is not its turn by its order key. */
+static void step_back(struct shard *shard, struct entry *entry, enum order_verdict verdict)
+{
+    if (verdict == ORDER_BEHIND) {
+        tell(shard->broker, "behind", shard, entry->seq, entry->due_ms, 0);
+        entry_free(shard, entry);
+        return;
+    }
+    entry_wait(shard, entry,
+               lower_ms(shard->broker, shard->database) + WITHDRAWN_MS +
+                   shard->broker->databases[shard->database].lead_ms);
 }
 
 enum claim_try claim_ask(struct shard *shard, struct entry *entry)
 {
     struct broker *broker = shard->broker;
     struct queue_state *queue = entry_queue(broker, entry);
+    enum order_verdict verdict;
     struct flight *flight;
 
     if (may_be_expired(shard, entry)) {
         return refuse_expired(shard, entry);
+    }
+    verdict = order_ask(shard, entry);
+    if (verdict != ORDER_GO) {
+        step_back(shard, entry, verdict);
+        return CLAIM_SENT;
     }
     if (!queue_has_room(queue) ||
         !writer_has_room(&broker->databases[shard->database].writer, WRITER_CLAIM)) {
@@ -379,8 +402,8 @@ struct flight *claim_prepare(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(shard->broker, entry);
     struct flight *flight;
 
-    if (!line_is_free(queue) || may_be_expired(shard, entry)) {
-        return NULL; // Others have waited longer, or it will not run at all.
+    if (!line_is_free(queue) || may_be_expired(shard, entry) || entry->body.block->order_len > 0) {
+        return NULL; // Others have waited longer, or may be before it; or it will not run at all.
     }
     flight = flight_new(shard, entry);
     if (flight != NULL) {
@@ -412,6 +435,7 @@ void claim_done(struct shard *shard, struct flight *flight, int result)
     if (was_inserting || result == ERR_NOT_FOUND) {
         // Its insert failed and is answered beside us, or the row is gone, which only a bug does.
         tell(broker, was_inserting ? "insert-failed" : "mismatch", shard, entry->seq, result, 0);
+        order_on_gone(shard, entry);
         entry_free(shard, entry);
         return;
     }
@@ -439,6 +463,7 @@ void claim_join(struct shard *shard, struct entry *entry, struct flight *flight)
         flight->is_outdated = true;
         flight->block->payload_len = block->payload_len;
     }
+    block_set_order_ms(flight->block, block_order_ms(block));
     mem_free(block);
     entry->body.flight = flight;
     entry->flying = 1;
@@ -484,6 +509,12 @@ void claim_withdraw(struct shard *shard, struct entry *entry)
     claim_settle(shard, entry);
 }
 
+/* One more; what blocks its order key may fail more often than can be counted. */
+static uint32_t count_up(uint16_t count)
+{
+    return count == UINT16_MAX ? count : count + 1U;
+}
+
 static void settle_as_dead(struct broker *broker, const struct shard *shard,
                            const struct queue *queue, struct store_op *op, struct slice text)
 {
@@ -499,7 +530,8 @@ static void settle_as_failed(struct broker *broker, const struct shard *shard,
 {
     const struct flight *flight = entry->body.flight;
     const struct queue *queue = &entry_queue(broker, entry)->queue;
-    struct retry_state state = {.failures = entry->failures + 1U,
+    struct retry_policy policy = order_retry_policy(queue, flight->block);
+    struct retry_state state = {.failures = count_up(entry->failures),
                                 .unknowns = entry->unknowns,
                                 .first_due_ms = block_created_ms(flight->block),
                                 .retry_after_ms = flight->attempt.retry_after_ms};
@@ -508,8 +540,8 @@ static void settle_as_failed(struct broker *broker, const struct shard *shard,
 
     op->task.failures = state.failures;
     op->task.unknowns = state.unknowns;
-    if (retry_next(&queue->retry, &state, lower_ms(broker, shard->database),
-                   prng_next(&broker->prng), &due_ms) != RETRY_AGAIN) {
+    if (retry_next(&policy, &state, lower_ms(broker, shard->database), prng_next(&broker->prng),
+                   &due_ms) != RETRY_AGAIN) {
         settle_as_dead(broker, shard, queue, op, flight_error(flight));
         return;
     }
@@ -521,6 +553,7 @@ static void settle_as_failed(struct broker *broker, const struct shard *shard,
     op->set_due = true;
     op->set_counts = true;
     op->task.due_ms = time_max(due_ms, entry->due_ms); // An update in between holds.
+    order_set_place(queue, flight->block, op);
 }
 
 /* A claim whose outcome nobody will learn any more: its deadline has passed. */
@@ -531,13 +564,14 @@ static void settle_as_unknown(struct broker *broker, const struct shard *shard,
     const struct queue *queue = &state->queue;
 
     op->task.failures = entry->failures;
-    op->task.unknowns = entry->unknowns + 1U;
+    op->task.unknowns = count_up(entry->unknowns);
     if (state->is_known && queue->at_most_once) {
         settle_as_dead(broker, shard, queue, op,
                        slice_of("outcome unknown, not repeated: the queue is at most once"));
         return;
     }
-    if (state->is_known && op->task.unknowns >= queue->retry.unknowns_max) {
+    if (state->is_known &&
+        op->task.unknowns >= order_retry_policy(queue, entry->body.block).unknowns_max) {
         settle_as_dead(broker, shard, queue, op, slice_of("outcome unknown too often"));
         return;
     }
@@ -545,6 +579,7 @@ static void settle_as_unknown(struct broker *broker, const struct shard *shard,
     op->set_due = true;
     op->set_counts = true;
     op->task.due_ms = time_max(entry->due_ms, lower_ms(broker, shard->database));
+    order_set_place(queue, entry->body.block, op);
 }
 
 /* Fill in what the outcome asks for. */
@@ -663,6 +698,10 @@ static void settle_go_on(struct shard *shard, struct entry *entry, const struct 
     if (entry->flying) {
         claim_land(shard->broker, entry, true);
     }
+    if (op->set_order) {
+        block_set_order_ms(entry->body.block, op->task.order_ms);
+    }
+    order_on_moved(shard, entry);
     if (pause && window_has(shard, op->task.queue, entry->due_ms, entry->seq)) {
         // The outbound had no room: not in a hot loop.
         entry_wait(shard, entry,
@@ -696,6 +735,7 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
         if (entry->flying) {
             claim_land(broker, entry, false);
         }
+        order_on_gone(shard, entry);
         entry_free(shard, entry);
         return;
     }
@@ -709,6 +749,7 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
     if (entry->flying) {
         claim_land(broker, entry, true);
     }
+    order_on_gone(shard, entry);
     entry_free(shard, entry);
 }
 

@@ -7,7 +7,9 @@
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
 #include "broker/core/line.h"
+#include "broker/core/order.h"
 #include "broker/core/shard.h"
+#include "broker/core/sleep.h"
 #include "broker/core/task_life.h"
 #include "broker/core/visit.h"
 #include "broker/core/window.h"
@@ -17,6 +19,10 @@
 
 /* Timers handled per wheel and turn: a few milliseconds of work. */
 #define WHEEL_BUDGET 4096U
+
+/* Tasks that leave lines in one turn, whether they are claimed or have to wait for their order key.
+ */
+#define SERVE_BUDGET 4096U
 
 /* Upper bounds of the lateness buckets in microseconds. */
 static const int64_t LATENESS_BOUNDS[LATENESS_BUCKET_COUNT] = {
@@ -59,7 +65,8 @@ static bool offer(struct broker *broker, const struct entry *entry)
     return false;
 }
 
-/* Hand a claimed task out, unless it is too late for that by its own claim. Without room at the
+/* Hand a claimed task out, unless it is too late for that by its own claim, or another one of its
+ * order key has come that is due before it. Without room at the
  * target it stays claimed, and is given back only when start_by has passed. */
 static void start(struct shard *shard, struct entry *entry)
 {
@@ -67,7 +74,8 @@ static void start(struct shard *shard, struct entry *entry)
     struct flight *flight = entry->body.flight;
 
     REQUIRE(lower_ms(broker, shard->database) >= entry->due_ms);
-    if (upper_ms(broker, shard->database) > flight->attempt.start_by_ms) {
+    if (upper_ms(broker, shard->database) > flight->attempt.start_by_ms ||
+        order_is_overtaken(shard, entry)) {
         claim_withdraw(shard, entry);
         return;
     }
@@ -104,6 +112,20 @@ static void ripen(struct shard *shard, struct entry *entry)
     }
 }
 
+/* Its time has come. Without memory to wake it, its row is read again when there is some. */
+static void wake(struct shard *shard, struct entry *asleep)
+{
+    struct entry *entry = sleep_end(shard, asleep);
+
+    if (entry != NULL) {
+        ripen(shard, entry);
+        return;
+    }
+    window_rewind(shard, entry_queue(shard->broker, asleep)->queue.id, entry_due_ms(asleep),
+                  asleep->seq);
+    entry_free(shard, asleep);
+}
+
 static void handle_timer(struct broker *broker, struct entry *entry)
 {
     struct shard *shard = &broker->shards[entry->shard];
@@ -112,12 +134,17 @@ static void handle_timer(struct broker *broker, struct entry *entry)
     case ENTRY_WAITING:
         ripen(shard, entry);
         break;
+    case ENTRY_ASLEEP:
+        wake(shard, entry);
+        break;
     case ENTRY_CLAIMED:
         start(shard, entry);
         break;
     case ENTRY_HELD:
-        // A queue that is not known yet cannot say what an unknown outcome means to it.
-        if ((entry->flags & ENTRY_TOUCHED) != 0 || !entry_queue(broker, entry)->is_known) {
+        // A queue that is not known yet cannot say what an unknown outcome means to it; and while
+        // the clock is held it is ahead of the one that another owner has claimed by.
+        if ((entry->flags & ENTRY_TOUCHED) != 0 || !entry_queue(broker, entry)->is_known ||
+            proven_ms(broker, shard->database) < entry->node.due_ms) {
             entry_wake_at(shard, entry, lower_ms(broker, shard->database) + WITHDRAWN_MS);
         } else {
             broker->stats.unknown++;
@@ -165,14 +192,17 @@ static void turn_wheels(struct broker *broker, uint32_t index)
     turn_wheel(broker, &database->waiting, time_add(now_ms, database->lead_ms));
 }
 
-/* Claim from the front of a line while there is room. False: there is none left. */
-static bool serve_line(struct broker *broker, struct queue_state *queue, struct list *line)
+/* Claim from the front of a line while there is room. False: there is none left. *budget: of all
+ * lines. */
+static bool serve_line(struct broker *broker, struct queue_state *queue, struct list *line,
+                       uint32_t *budget)
 {
     struct entry *entry;
 
-    while ((entry = line_take(broker, queue, line)) != NULL) {
+    while (*budget > 0 && (entry = line_take(broker, queue, line)) != NULL) {
         switch (claim_ask(&broker->shards[entry->shard], entry)) {
         case CLAIM_SENT:
+            --*budget;
             break;
         case CLAIM_FETCHING:
             list_init(&entry->ready);
@@ -182,38 +212,42 @@ static bool serve_line(struct broker *broker, struct queue_state *queue, struct 
             return false;
         }
     }
+    broker->is_behind = broker->is_behind || *budget == 0;
     return true;
 }
 
 void dispatch_look_at_pauses(struct broker *broker)
 {
-    wall_ms now_ms = WALL_NEVER;
+    uint32_t slowest = 0;
+    wall_ms now_ms;
 
-    broker->held_until = WALL_NEVER;
-    for (uint32_t i = 0; i < broker->options.database_count; i++) {
-        now_ms = time_min(now_ms, lower_ms(broker, i));
+    broker->held_until = BOOT_NEVER;
+    for (uint32_t i = 1; i < broker->options.database_count; i++) {
+        slowest = lower_ms(broker, i) < lower_ms(broker, slowest) ? i : slowest;
     }
+    now_ms = lower_ms(broker, slowest);
     for (uint32_t i = 0; i < broker->queue_count; i++) {
         struct queue_state *queue = broker->queues[i];
         wall_ms until_ms = queue->queue.paused_until_ms;
 
         queue->is_held = queue->queue.is_paused && (until_ms == 0 || now_ms < until_ms);
         if (queue->is_held && until_ms != 0) {
-            broker->held_until = time_min(broker->held_until, until_ms);
+            broker->held_until = time_min(broker->held_until, boot_when(broker, slowest, until_ms));
         }
     }
 }
 
-static void serve(struct broker *broker, struct queue_state *queue)
+static void serve(struct broker *broker, struct queue_state *queue, uint32_t *budget)
 {
-    if (queue->is_known && serve_line(broker, queue, &queue->fetched)) {
-        (void)serve_line(broker, queue, &queue->ready);
+    if (queue->is_known && serve_line(broker, queue, &queue->fetched, budget)) {
+        (void)serve_line(broker, queue, &queue->ready, budget);
     }
 }
 
 void dispatch_step(struct broker *broker)
 {
     uint32_t first = broker->first_queue;
+    uint32_t budget = SERVE_BUDGET;
 
     dispatch_look_at_pauses(broker);
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
@@ -223,30 +257,24 @@ void dispatch_step(struct broker *broker)
         return;
     }
     for (uint32_t i = 0; i < broker->queue_count; i++) {
-        serve(broker, broker->queues[(first + i) % broker->queue_count]);
+        serve(broker, broker->queues[(first + i) % broker->queue_count], &budget);
     }
     broker->first_queue = (first + 1) % broker->queue_count; // Everybody is first in turn.
 }
 
 boot_us dispatch_next_wake(const struct broker *broker)
 {
-    boot_us wake = BOOT_NEVER;
+    boot_us wake = time_min(broker->held_until, broker->orders_wake);
 
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
         const struct database *database = &broker->databases[i];
-        int64_t lower_us = broker->now.database[i].lower_us;
-        wall_ms next_ms;
 
-        if (!database->is_wheel_set || lower_us == INT64_MIN) {
-            continue;
-        }
-        next_ms = time_min(wheel_next_wake(&database->wheel),
-                           time_sub(wheel_next_wake(&database->waiting), database->lead_ms));
-        next_ms = time_min(next_ms, broker->held_until);
-        if (next_ms != WALL_NEVER) {
-            int64_t span_us = time_sub(time_mul(next_ms, US_PER_MS), lower_us);
+        if (database->is_wheel_set) {
+            wall_ms next_ms =
+                time_min(wheel_next_wake(&database->wheel),
+                         time_sub(wheel_next_wake(&database->waiting), database->lead_ms));
 
-            wake = time_min(wake, time_add(broker->now.boot, time_max(span_us, 0)));
+            wake = time_min(wake, boot_when(broker, i, next_ms));
         }
     }
     return wake;
@@ -323,9 +351,12 @@ int broker_on_report(struct broker *broker, const struct now *now, const struct 
     if (entry == NULL) {
         return visit_for_report(shard, report);
     }
+    if (entry->flying && entry->slot == report->id.slot && entry->attempt + 1 == report->attempt) {
+        return ERR_UNAVAILABLE; // It is live: its owner hears by itself how it ends.
+    }
     if (entry->state != ENTRY_HELD || entry->slot != report->id.slot ||
         entry->attempt + 1 != report->attempt) {
-        return ERR_NOT_FOUND;
+        return visit_refuse(shard, report);
     }
     if ((entry->flags & ENTRY_TOUCHED) != 0 || !entry_queue(broker, entry)->is_known ||
         claim_adopt(shard, entry, report) == NULL) {

@@ -19,12 +19,15 @@
 
 /*
  * Estimate of one database's clock, in microseconds since 1970 UTC. The true clock is never behind
- * lower and never ahead of upper. Unknown: {INT64_MIN, INT64_MAX}, and then nothing is due and
- * nothing may start. source: DESIGN 8
+ * lower and never ahead of upper. Unknown: {INT64_MIN, INT64_MAX, INT64_MIN}, and then nothing is
+ * due and nothing may start. After a step back lower stands still, ahead of the database: so much
+ * has been due already. What others may have written by the clock since then, the deadline of a
+ * claim, has passed only when proven has passed it. source: DESIGN 8
  */
 struct clock_bounds {
     int64_t lower_us;
     int64_t upper_us;
+    int64_t proven_us;
 };
 
 /* The time of one loop turn: sampled once at the edge, passed to every input. */
@@ -58,13 +61,14 @@ struct attempt {
     uint32_t queue;    /* number of the queue: broker_queue_find() */
     uint32_t attempt;  /* 1 for the first */
     wall_ms due_ms;
-    wall_ms start_by_ms;  /* see 1 */
-    wall_ms deadline_ms;  /* travels with the attempt */
-    span_ms timeout_ms;   /* for one call */
-    struct slice payload; /* borrowed until the outcome */
-    struct slice key;     /* borrowed until the outcome */
-    struct slice tags;    /* borrowed until the outcome; canonical text */
-    wall_ms expire_ms;    /* 0: never; start_by_ms is not above it */
+    wall_ms start_by_ms;    /* see 1 */
+    wall_ms deadline_ms;    /* travels with the attempt */
+    span_ms timeout_ms;     /* for one call */
+    struct slice payload;   /* borrowed until the outcome */
+    struct slice key;       /* borrowed until the outcome */
+    struct slice tags;      /* borrowed until the outcome; canonical text */
+    struct slice order_key; /* borrowed until the outcome */
+    wall_ms expire_ms;      /* 0: never; start_by_ms is not above it */
     /* filled in by the outbound before it reports */
     enum outcome outcome;
     span_ms retry_after_ms;  /* RETRY: not before this long from now; 0 if the target did not say */

@@ -5,6 +5,7 @@
 #include "broker/core/explain.h"
 
 #include "broker/core/entry.h"
+#include "broker/core/order.h"
 
 enum task_state explain_state(const struct entry *entry, const struct task *row)
 {
@@ -20,6 +21,7 @@ enum task_state explain_state(const struct entry *entry, const struct task *row)
             return TASK_STATE_READY;
         case ENTRY_INSERTING:
         case ENTRY_WAITING:
+        case ENTRY_ASLEEP:
         case ENTRY_CHANGING:
         case ENTRY_DELETING:
         case ENTRY_VISITING:
@@ -32,7 +34,7 @@ enum task_state explain_state(const struct entry *entry, const struct task *row)
 enum task_state broker_inspect_task(const struct broker *broker, uint32_t shard,
                                     const struct task *row, uint32_t *attempt)
 {
-    enum task_state state = explain_state(entry_find(&broker->shards[shard], row->id.seq), row);
+    enum task_state state = explain_state(entry_peek(&broker->shards[shard], row->id.seq), row);
 
     *attempt = state == TASK_STATE_RUNNING ? row->attempt + 1 : 0;
     return state;
@@ -92,19 +94,40 @@ static void explain_flight(const struct broker *broker, const struct entry *entr
     }
 }
 
+/* Its time has come, and it waits for another one of its order key. */
+static bool explain_order(const struct shard *shard, const struct entry *entry,
+                          const struct task *row, struct task_wait *out)
+{
+    bool is_quiet = entry == NULL || entry->state == ENTRY_WAITING || entry->state == ENTRY_READY ||
+                    entry->state == ENTRY_VISITING;
+
+    if (!is_quiet || row->due_ms > lower_ms(shard->broker, shard->database)) {
+        return false;
+    }
+    out->behind = order_head(shard, row);
+    if (out->behind.seq != 0) {
+        out->reason = TASK_WAIT_ORDER;
+    }
+    return out->behind.seq != 0;
+}
+
 void broker_explain(const struct broker *broker, uint32_t shard_id, const struct task *row,
                     struct task_wait *out)
 {
     const struct shard *shard = &broker->shards[shard_id];
-    const struct entry *entry = entry_find(shard, row->id.seq);
+    const struct entry *entry = entry_peek(shard, row->id.seq);
 
     *out = (struct task_wait){.until_ms = WALL_NEVER};
+    if (explain_order(shard, entry, row, out)) {
+        return;
+    }
     if (entry == NULL) {
         explain_waiting(shard, row, out);
         return;
     }
     switch ((enum entry_state)entry->state) {
     case ENTRY_WAITING:
+    case ENTRY_ASLEEP:
     case ENTRY_VISITING:
         explain_waiting(shard, row, out);
         break;

@@ -58,19 +58,10 @@ int fetch_payload(struct shard *shard, struct entry *entry)
     if (fetch == NULL) {
         return ERR_FULL;
     }
-    fetch->shard = shard;
-    fetch->serial = shard->serial;
+    reading_fill(fetch, shard, (struct task_id){.seq = entry->seq, .slot = entry->slot},
+                 fetch_done);
     fetch->queue = entry_queue(broker, entry);
     fetch->fetches = ++entry->fetches;
-    fetch->id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
-    fetch->read = (struct store_read){.kind = STORE_READ_TASKS,
-                                      .database = shard->database,
-                                      .shard = shard->id,
-                                      .epoch = shard->epoch,
-                                      .ids = &fetch->id,
-                                      .id_count = 1,
-                                      .cb = fetch_done,
-                                      .owner = fetch};
     err = broker->env.store->read(broker->env.store, &fetch->read);
     if (err != 0) {
         pool_give(&broker->reads, fetch);

@@ -11,6 +11,19 @@
 
 #define LATENESS_BUCKET_COUNT 16
 
+/*
+ * What the auditor has found. Gauges that must be 0: of the shards that this broker serves, as of
+ * the last look at each, and of all shards for the last one. source: ADR 0027
+ */
+struct audit_figures {
+    uint32_t rows_unheld;     /* rows that are due and in nobody's hands */
+    uint32_t claims_overdue;  /* live claims past their deadline that nobody ends */
+    uint32_t entries_rowless; /* tasks in memory that the database does not have */
+    uint32_t shards_unowned;  /* shards that nobody has served for long */
+    uint64_t looks;           /* counter: shards looked at */
+    uint64_t rounds;          /* counter: looks at all shards that are served here */
+};
+
 /* Counters only rise; gauges say so. */
 struct broker_stats {
     uint64_t created;                         /* creates answered with a new task */
@@ -37,12 +50,14 @@ struct broker_stats {
     uint32_t shards_owned;  /* gauge: active */
     uint32_t shards_moving; /* gauge: acquiring, loading, draining */
     uint32_t entries;       /* gauge: tasks in memory */
+    uint32_t orders;        /* gauge: order keys that have come up and are remembered */
     uint32_t parks;         /* gauge: (queue, shard) whose due tasks wait in the database */
     uint32_t in_flight;     /* gauge: attempts running */
     uint32_t line_longest;  /* gauge: tasks in one queue's line, due and not claimed */
     uint32_t ops_waiting;   /* gauge: operations gathered for the next commits */
     span_ms claim_lead_ms;  /* gauge */
     int64_t commit_us;      /* gauge: smoothed time of a commit */
+    struct audit_figures audit;
 };
 
 /* What became of the attempts of one queue here. */
@@ -76,14 +91,16 @@ enum task_wait_reason {
     TASK_WAIT_LOADING, /* its shard has just been taken */
     TASK_WAIT_WRITE,   /* a write of it */
     TASK_WAIT_QUEUE_UNKNOWN,
-    TASK_WAIT_LINE /* its turn in the line of its queue */
+    TASK_WAIT_LINE, /* its turn in the line of its queue */
+    TASK_WAIT_ORDER /* the end of the one before it of its order key */
 };
 
 struct task_wait {
     enum task_wait_reason reason;
-    wall_ms until_ms; /* when it may go on; WALL_NEVER: not known */
-    uint32_t running; /* attempts of its queue, of */
-    uint32_t limit;   /* so many that there may be */
+    wall_ms until_ms;      /* when it may go on; WALL_NEVER: not known */
+    uint32_t running;      /* attempts of its queue, of */
+    uint32_t limit;        /* so many that there may be */
+    struct task_id behind; /* ORDER: who is before it */
 };
 
 /* Why a pending task has not run. shape: as broker_inspect_task. */
@@ -102,6 +119,7 @@ struct memory_view {
     uint32_t adrift;        /* attempts whose task is not in memory: FLIGHTS_MAX */
     uint32_t recents;       /* cancelled tasks that are remembered: RECENTS_MAX */
     uint64_t payload_bytes; /* of tasks in memory, those under way included */
+    uint32_t asleep;        /* tasks in memory that are packed */
 };
 
 /* Count what is in memory: a walk over all of it. */
@@ -116,7 +134,8 @@ struct shard_view {
     boot_us since;     /* when it became ours, if it is */
     uint32_t database;
     uint32_t entries;
-    bool loaded; /* everything inside the window is in memory */
+    bool loaded;           /* everything inside the window is in memory */
+    uint32_t audit_faults; /* tasks that nobody goes on with, at the auditor's last look */
 };
 
 /* One shard as this broker sees it. */

@@ -5,12 +5,17 @@
 #include "broker/core/inspect.h"
 
 #include "broker/core/entry.h"
+#include "broker/core/sleep.h"
 #include "broker/core/state.h"
 
 static void add_entry(const struct entry *entry, struct memory_view *out)
 {
-    const struct block *block = entry_block(entry);
+    const struct block *block = entry->state == ENTRY_ASLEEP ? NULL : entry_block(entry);
 
+    if (entry->state == ENTRY_ASLEEP) {
+        out->payload_bytes += sleep_payload_len(entry);
+        out->asleep++;
+    }
     if (block == NULL) {
         return;
     }
@@ -24,10 +29,10 @@ void broker_inspect_memory(const struct broker *broker, struct memory_view *out)
     *out = (struct memory_view){.calls = broker->call_count};
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         const struct shard *shard = &broker->shards[i];
-        struct map_iter iter = {0};
+        struct entry_iter iter = {0};
         const struct entry *entry;
 
-        while ((entry = map_next(&shard->entries, &iter)) != NULL) {
+        while ((entry = entry_next(shard, &iter)) != NULL) {
             add_entry(entry, out);
         }
         out->adrift += (uint32_t)map_count(&shard->adrift);

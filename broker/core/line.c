@@ -84,7 +84,7 @@ uint32_t line_max(const struct broker *broker)
 {
     int64_t share = broker->options.entry_count_max / 2 / time_max(broker->line_count, 1);
 
-    return (uint32_t)time_min(share, (int64_t)pool_left(&broker->entries));
+    return (uint32_t)time_min(share, (int64_t)entry_room(broker));
 }
 
 uint32_t line_load_max(const struct broker *broker, const struct queue_state *queue)

@@ -182,6 +182,38 @@ static void apply_placement(struct broker *broker, bool only_gain)
     }
 }
 
+size_t broker_placed_members(const struct broker *broker, const struct member **out)
+{
+    bool has_self = false;
+    size_t count = 0;
+
+    for (size_t i = 0; i < broker->member_count; i++) {
+        const struct member *member = &broker->members[i];
+
+        has_self = has_self || strcmp(member->name, broker->self.name) == 0;
+        if (counts(broker, i)) {
+            out[count++] = member;
+        }
+    }
+    if (!has_self) {
+        out[count++] = &broker->self;
+    }
+    return count;
+}
+
+const struct member *broker_member_named(const struct broker *broker, const char *name)
+{
+    if (strcmp(broker->self.name, name) == 0) {
+        return &broker->self;
+    }
+    for (size_t i = 0; i < broker->member_count; i++) {
+        if (!is_superseded(broker, i) && strcmp(broker->members[i].name, name) == 0) {
+            return &broker->members[i];
+        }
+    }
+    return NULL;
+}
+
 void broker_on_members(struct broker *broker, const struct now *now, const struct member *members,
                        size_t count)
 {
@@ -258,7 +290,7 @@ static void publish_done(struct coord_request *request)
 
     broker->is_publishing = false;
     if (request->result != 0) {
-        broker->publish_at = broker->now.boot + RETRY_US;
+        broker->publish_at = broker->now.boot + broker->options.retry_us;
     }
 }
 
@@ -280,7 +312,7 @@ static void publish(struct broker *broker)
     broker->publish_at = BOOT_NEVER;
     broker->is_publishing = broker->env.coord->submit(broker->env.coord, &broker->publish) == 0;
     if (!broker->is_publishing) {
-        broker->publish_at = broker->now.boot + RETRY_US;
+        broker->publish_at = broker->now.boot + broker->options.retry_us;
     }
 }
 

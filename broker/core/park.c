@@ -56,23 +56,30 @@ void park_free_all(struct shard *shard)
     map_fini(&shard->parks);
 }
 
-int park_numbers(const struct shard *shard, uint32_t **numbers, size_t *count)
+int park_numbers(const struct shard *shard, struct store_read *read, uint32_t **numbers)
 {
+    const struct broker *broker = shard->broker;
     struct map_iter iter = {0};
     const struct park *park;
+    uint32_t *skip;
 
-    *numbers = NULL;
-    *count = 0;
-    if (map_count(&shard->parks) == 0) {
-        return 0;
-    }
-    *numbers = mem_new(map_count(&shard->parks), sizeof(**numbers));
+    read->known_count = 0;
+    read->skip_count = 0;
+    *numbers = mem_new(broker->queue_count + map_count(&shard->parks) + 1, sizeof(**numbers));
     if (*numbers == NULL) {
         return ERR_NO_MEMORY;
     }
-    while ((park = map_next(&shard->parks, &iter)) != NULL) {
-        (*numbers)[(*count)++] = park->queue->queue.id;
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        if (broker->queues[i]->queue.id != 0) {
+            (*numbers)[read->known_count++] = broker->queues[i]->queue.id;
+        }
     }
+    skip = *numbers + read->known_count;
+    while ((park = map_next(&shard->parks, &iter)) != NULL) {
+        skip[read->skip_count++] = park->queue->queue.id;
+    }
+    read->known = *numbers;
+    read->skip = skip;
     return 0;
 }
 

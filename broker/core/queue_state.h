@@ -18,6 +18,11 @@ struct shard;
 /* Queues parked in shards, all together: what 32 queues that are blocked in every shard need. */
 #define PARKS_MAX 131072U
 
+/* Order keys that are remembered: one for so many tasks that may be in memory, and this at most. A
+ * struct has 400 bytes, twice as much as a task. */
+#define ORDER_SHARE 8
+#define ORDERS_MAX  INT64_C(1048576)
+
 /* A place in the order in which a shard's rows are read: bucket, then seq. */
 struct place {
     int64_t bucket;
@@ -38,6 +43,7 @@ struct queue_state {
     uint32_t entries;    /* tasks of it in memory */
     uint32_t flights;    /* claimed or running */
     boot_us full_until;  /* its target had no room: nothing is offered before */
+    uint32_t orders;     /* order keys that have come up */
     uint32_t fetching;   /* payloads being read; each will need the room of a flight */
     struct list ready;   /* entries, first come first served */
     struct list fetched; /* entries of that line whose payload was read: served before it */
@@ -54,6 +60,35 @@ struct park {
     struct shard *shard;
     struct queue_state *queue;
     struct place cursor;
+};
+
+/*
+ * What is known of an order key whose tasks have come up. See order.h.
+ * 1. It is in shard->orders, under its hash; others with that hash follow by `next`.
+ * 2. It is in broker.orders_asking if is_asking, else in broker.orders_idle; as an orphan, whose
+ *    shard was dropped while it was being read for, in neither and nowhere else.
+ * 3. head is 0 while it is asking or reading.
+ */
+struct order_line {
+    struct list link;
+    struct order_line *next;
+    struct shard *shard;
+    struct queue_state *queue;
+    uint64_t hash;
+    int64_t head; /* task whose turn it is; 0: not known */
+    wall_ms head_ms;
+    wall_ms arrived_ms; /* the first row that came while it was being read for; WALL_NEVER: none */
+    int64_t arrived_seq;
+    wall_ms hold_ms; /* 0, or until then an attempt of `ghost`, which is gone, may be running */
+    int64_t ghost;
+    bool has_more;   /* others than the head may wait in the database */
+    bool is_passed;  /* one that is before the head has come while the head was claimed */
+    bool is_asking;  /* it is to be read for */
+    bool is_reading; /* it is being read for */
+    bool is_stale;   /* a row has changed since that was sent */
+    bool is_orphan;
+    uint8_t key_len;
+    uint8_t key[ORDER_KEY_BYTES_MAX];
 };
 
 #endif

@@ -6,6 +6,22 @@
 
 #include "lib/base/check.h"
 
+void reading_fill(struct call_read *read, struct shard *shard, struct task_id id,
+                  void (*cb)(struct store_read *read))
+{
+    read->shard = shard;
+    read->serial = shard->serial;
+    read->id = id;
+    read->read = (struct store_read){.kind = STORE_READ_TASKS,
+                                     .database = shard->database,
+                                     .shard = shard->id,
+                                     .epoch = shard->epoch,
+                                     .ids = &read->id,
+                                     .id_count = 1,
+                                     .cb = cb,
+                                     .owner = read};
+}
+
 int reading_begin(struct call_read *read)
 {
     struct map *reading = &read->shard->reading;

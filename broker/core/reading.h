@@ -17,13 +17,24 @@ struct call_read {
     struct store_read read;
     struct call *call;         /* NULL: a payload, or a row that is visited */
     struct queue_state *queue; /* of a payload */
+    struct order_line *order;  /* whose head is asked for */
     struct shard *shard;
     struct task_id id;
     uint32_t serial;
+    uint32_t attempt;         /* of a telling that is to be refused */
     struct call_read *beside; /* another read of the same row */
     bool is_old;              /* its task has left memory since it was sent */
     uint8_t fetches;          /* the entry's, when a payload was asked for */
 };
+
+/*
+ * Fill in a read of one row, under the shard's present epoch.
+ *
+ * shape:     read is from broker->reads; its other members are the caller's.
+ * ownership: cb gives it back to the pool.
+ */
+void reading_fill(struct call_read *read, struct shard *shard, struct task_id id,
+                  void (*cb)(struct store_read *read));
 
 /* A read of one row is about to be sent. shape: shard and id are set. errors: ERR_NO_MEMORY. */
 MUST_USE int reading_begin(struct call_read *read);

@@ -11,10 +11,12 @@
  */
 #include "broker/core/shard.h"
 
+#include "broker/core/audit.h"
 #include "broker/core/call_keep.h"
 #include "broker/core/call_life.h"
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
+#include "broker/core/order.h"
 #include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/task_life.h"
@@ -31,9 +33,6 @@
 
 /* A shard that is released waits this long for its writes in flight. */
 #define DRAIN_US (2 * US_PER_S)
-
-/* Tasks of one shard in memory: the whole pool may lie in one. */
-#define SHARD_ENTRIES_MAX (UINT32_C(1) << 30)
 
 /* Claims of one shard at take-over: bounded by what all brokers may have running. */
 #define INHERITED_MAX ((size_t)FLIGHTS_MAX * 8)
@@ -101,7 +100,9 @@ static void shard_move(struct shard *shard, enum shard_state state)
     if (is_leaving(shard) && state != SHARD_RELEASING) {
         touch_movers(shard->broker);
     }
+    shard->broker->leaving_count -= is_leaving(shard) ? 1 : 0;
     shard->state = state;
+    shard->broker->leaving_count += is_leaving(shard) ? 1 : 0;
     shard->is_told = false;
     shard_touch(shard);
 }
@@ -114,10 +115,11 @@ void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
     shard->database = broker->options.cluster.database_of[id];
     shard->state = SHARD_IDLE;
     shard->serial = 1;
-    map_init(&shard->entries, SHARD_ENTRIES_MAX);
+    entry_index_init(&shard->entries);
     map_init(&shard->adrift, FLIGHTS_MAX);
     map_init(&shard->inherited, INHERITED_MAX);
     map_init(&shard->gone, 1);
+    map_init(&shard->orders, (size_t)ORDERS_MAX);
     map_init(&shard->parks, QUEUE_COUNT_MAX);
     map_init(&shard->recent, RECENTS_MAX);
     map_init(&shard->reading, READS_MAX);
@@ -155,32 +157,50 @@ void shard_retry_at(struct shard *shard, boot_us at)
 
 void shard_retry_later(struct shard *shard)
 {
-    shard_retry_at(shard, shard->broker->now.boot + RETRY_US);
+    shard_retry_at(shard, shard->broker->now.boot + shard->broker->options.retry_us);
+}
+
+bool shard_read(struct shard *shard, struct store_read *read, uint32_t *serial)
+{
+    struct store *store = shard->broker->env.store;
+
+    read->database = shard->database;
+    read->shard = shard->id;
+    read->epoch = shard->epoch;
+    read->owner = shard;
+    *serial = shard->serial;
+    if (store->read(store, read) == 0) {
+        return true;
+    }
+    shard_retry_later(shard);
+    return false;
+}
+
+static bool is_any(const struct shard *shard, const struct entry *entry)
+{
+    (void)shard;
+    (void)entry;
+    return true;
 }
 
 /* Free every entry; flights go adrift or end. */
 static void drop_entries(struct shard *shard, bool keep)
 {
-    struct broker *broker = shard->broker;
-    size_t count;
+    struct entry_walk walk = {UINT32_MAX, UINT32_MAX};
+    size_t count; // 0 also if the shard was never initialised.
 
-    do {
-        struct map_iter iter = {0};
-        struct entry *entry;
-
-        count = 0;
-        while (count < ARRAY_COUNT(broker->evicted) &&
-               (entry = map_next(&shard->entries, &iter)) != NULL) {
-            broker->evicted[count++] = entry;
-        }
+    while ((count = entry_collect(shard, &walk, is_any)) > 0) {
         for (size_t i = 0; i < count; i++) {
-            if (broker->evicted[i]->flying) {
-                claim_part(shard, broker->evicted[i], keep);
+            struct entry *entry = shard->broker->collected[i];
+
+            if (entry->flying) {
+                claim_part(shard, entry, keep);
             }
-            entry_free(shard, broker->evicted[i]);
+            entry_free(shard, entry);
         }
-    } while (count > 0);
-    map_fini(&shard->entries);
+        walk.looks = UINT32_MAX;
+    }
+    entry_index_fini(&shard->entries);
 }
 
 static void forget_claims(struct shard *shard)
@@ -188,6 +208,7 @@ static void forget_claims(struct shard *shard)
     map_fini(&shard->inherited);
     mem_free(shard->claims);
     shard->claims = NULL;
+    shard->claim_count = 0;
     shard->has_claims = false;
 }
 
@@ -200,8 +221,10 @@ static void drop(struct shard *shard, bool keep)
     call_keep_drop(shard, keep);
     shard->serial++; // Replies that are still to come are stale.
     drop_entries(shard, keep);
+    order_reset(shard);
     forget_claims(shard);
     window_reset(shard);
+    audit_forget(shard);
     if (!keep) {
         recent_forget(shard);
         claim_clear_adrift(shard);
@@ -215,13 +238,14 @@ void shard_fini(struct shard *shard)
     list_init(&shard->unknown);
     list_init(&shard->keeping);
     drop_entries(shard, true);
+    order_reset(shard);
     map_fini(&shard->adrift);
     forget_claims(shard);
     map_fini(&shard->gone);
     map_fini(&shard->reading);
     recent_forget(shard);
     mem_free(shard->look_ids);
-    mem_free(shard->page_skip);
+    mem_free(shard->page_numbers);
     map_fini(&shard->parks);
 }
 
@@ -285,7 +309,8 @@ static void acquired(struct shard *shard, const struct coord_request *request)
         let_go(shard);
         // Somebody else's znode: its end is an event; the scan is for the event that gets lost.
         shard_retry_at(shard,
-                       broker->now.boot + (request->result == ERR_EXISTS ? SCAN_US : RETRY_US));
+                       broker->now.boot +
+                           (request->result == ERR_EXISTS ? SCAN_US : broker->options.retry_us));
         return;
     }
     shard->has_znode = true;
@@ -449,6 +474,7 @@ static int inherit_all(struct shard *shard, const struct store_read *read)
     }
     for (size_t i = 0; i < read->claim_count; i++) {
         shard->claims[i] = read->claims[i];
+        shard->claim_count = i + 1;
         if (inherit(shard, &shard->claims[i]) != 0) {
             return ERR_NO_MEMORY;
         }
@@ -477,19 +503,8 @@ static void claims_done(struct store_read *read)
 
 static void ask_claims(struct shard *shard)
 {
-    struct broker *broker = shard->broker;
-
-    shard->read = (struct store_read){.kind = STORE_READ_CLAIMS,
-                                      .database = shard->database,
-                                      .shard = shard->id,
-                                      .epoch = shard->epoch,
-                                      .cb = claims_done,
-                                      .owner = shard};
-    shard->busy_serial = shard->serial;
-    shard->is_busy = broker->env.store->read(broker->env.store, &shard->read) == 0;
-    if (!shard->is_busy) {
-        shard_retry_later(shard);
-    }
+    shard->read = (struct store_read){.kind = STORE_READ_CLAIMS, .cb = claims_done};
+    shard->is_busy = shard_read(shard, &shard->read, &shard->busy_serial);
 }
 
 void shard_on_page(struct shard *shard)
@@ -502,34 +517,32 @@ void shard_on_page(struct shard *shard)
 
 /* Draining. */
 
+static bool may_leave(const struct shard *shard, const struct entry *entry)
+{
+    (void)shard;
+    return entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP ||
+           entry->state == ENTRY_READY || entry->state == ENTRY_CLAIMED;
+}
+
 /* Claims that have not started are given back; what is not claimed leaves memory. */
 static void begin_drain(struct shard *shard)
 {
     struct broker *broker = shard->broker;
-    struct map_iter iter;
-    struct entry *entry;
+    struct entry_walk walk = {UINT32_MAX, UINT32_MAX};
     size_t count;
 
     shard_move(shard, SHARD_DRAINING);
     shard->drain_until = broker->now.boot + DRAIN_US;
-    do {
-        count = 0;
-        iter = (struct map_iter){0};
-        while (count < ARRAY_COUNT(broker->evicted) &&
-               (entry = map_next(&shard->entries, &iter)) != NULL) {
-            if (entry->state == ENTRY_WAITING || entry->state == ENTRY_READY ||
-                entry->state == ENTRY_CLAIMED) {
-                broker->evicted[count++] = entry;
-            }
-        }
+    while ((count = entry_collect(shard, &walk, may_leave)) > 0) {
         for (size_t i = 0; i < count; i++) {
-            if (broker->evicted[i]->state == ENTRY_CLAIMED) {
-                claim_withdraw(shard, broker->evicted[i]);
+            if (broker->collected[i]->state == ENTRY_CLAIMED) {
+                claim_withdraw(shard, broker->collected[i]);
             } else {
-                entry_free(shard, broker->evicted[i]);
+                entry_free(shard, broker->collected[i]);
             }
         }
-    } while (count > 0);
+        walk.looks = UINT32_MAX;
+    }
 }
 
 /* Whether an outcome still waits for room in the writer. */
@@ -547,13 +560,13 @@ static bool has_unsettled(const struct shard *shard)
  * edge bounds how long that may take. */
 static bool must_stay(const struct shard *shard)
 {
-    struct map_iter iter = {0};
+    struct entry_iter iter = {0};
     const struct entry *entry;
 
     if (!shard->broker->is_draining || broker_has_heir(shard->broker, shard->database)) {
         return false;
     }
-    while ((entry = map_next(&shard->entries, &iter)) != NULL) {
+    while ((entry = entry_next(shard, &iter)) != NULL) {
         if (entry->state == ENTRY_RUNNING) {
             return true;
         }
@@ -561,10 +574,21 @@ static bool must_stay(const struct shard *shard)
     return false;
 }
 
+/* Nothing moves while ZooKeeper is away: nobody could take what is let go. A process that ends has
+ * no choice. */
+static bool must_wait(const struct broker *broker)
+{
+    return broker->is_away && !broker->is_draining;
+}
+
 static void step_draining(struct shard *shard)
 {
     bool is_waiting = shard->ops > 0 || has_unsettled(shard);
 
+    if (must_wait(shard->broker)) {
+        shard_unknown(shard); // It stays ours, under an epoch that counts nothing as given back.
+        return;
+    }
     if (shard->is_busy || (is_waiting && shard->broker->now.boot < shard->drain_until) ||
         must_stay(shard)) {
         return;
@@ -575,25 +599,16 @@ static void step_draining(struct shard *shard)
     ask_coord(shard, COORD_RELEASE);
 }
 
-/* How many shards are on their way out. */
-static uint32_t leaving_count(const struct broker *broker)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
-        count += is_leaving(&broker->shards[i]);
-    }
-    return count;
-}
-
 static void step_active(struct shard *shard)
 {
     struct broker *broker = shard->broker;
 
-    if (!shard->is_desired && (broker->is_draining || leaving_count(broker) < MOVES_MAX)) {
+    if (!shard->is_desired && !must_wait(broker) &&
+        (broker->is_draining || broker->leaving_count < MOVES_MAX)) {
         begin_drain(shard);
         return;
     }
+    order_shard_step(shard);
     window_step(shard);
     if (!list_is_empty(&shard->waiting)) {
         call_wake(shard);
@@ -661,6 +676,7 @@ void shard_step(struct shard *shard)
         break;
     case SHARD_LOADING:
         call_look(shard);
+        order_shard_step(shard);
         window_step(shard);
         break;
     case SHARD_ACTIVE:

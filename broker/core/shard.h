@@ -38,6 +38,16 @@ void shard_retry_later(struct shard *shard);
 /* No request before this time; the broker looks at the shard then. */
 void shard_retry_at(struct shard *shard, boot_us at);
 
+/*
+ * Send a read of a shard's own under its present epoch; if it cannot be sent, not again before a
+ * while.
+ *
+ * shape:  what is asked for and the callback are filled in; the rest is set here, the shard as the
+ *         owner. *serial becomes the one that the reply is fresh under.
+ * result: whether it was sent.
+ */
+MUST_USE bool shard_read(struct shard *shard, struct store_read *read, uint32_t *serial);
+
 /* Nothing of ours, and nothing wanted: no step would do anything until it is touched. */
 bool shard_is_at_rest(const struct shard *shard);
 

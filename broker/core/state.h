@@ -6,7 +6,10 @@
 #ifndef FOLIOT_BROKER_CORE_STATE_H
 #define FOLIOT_BROKER_CORE_STATE_H
 
+#include "broker/core/answer_state.h"
 #include "broker/core/broker.h"
+#include "broker/core/entry_form.h"
+#include "broker/core/entry_index.h"
 #include "broker/core/inspect.h"
 #include "broker/core/lane.h"
 #include "broker/core/queue_state.h"
@@ -15,6 +18,7 @@
 #include "lib/base/map.h"
 #include "lib/base/pool.h"
 #include "lib/base/prng.h"
+#include "lib/base/slabs.h"
 
 /* Operations that may wait for the next commits of one database, by who asks. Claims: one batch, so
  * that what waits beyond it waits in its queue's line and the queues take turns. */
@@ -24,9 +28,6 @@
 
 /* Calls inside the core at once; each is a caller's memory, so this bounds the edge as well. */
 #define CALLS_MAX 65536U
-
-/* Cancelled tasks that are remembered, to answer a repeat truly: half a minute at 2 000/s. */
-#define RECENTS_MAX 65536U
 
 /* Keys' tasks whose due time one read tells: it brings their payloads along, 4 MiB at most. */
 #define KEEP_IDS_MAX 64U
@@ -54,70 +55,6 @@
 /* A withdrawn attempt is offered again after this long; without room at its target, sooner. */
 #define WITHDRAWN_MS 50
 #define NO_ROOM_MS   10
-
-/* Bytes behind an entry: what the target needs. 16 bytes before them, as there are millions. */
-struct block {
-    uint32_t created_low; /* created_ms in 48 bits, ten thousand years: see block_created_ms() */
-    uint16_t created_high;
-    uint16_t tags_len;
-    uint32_t payload_len; /* whole length, also when the bytes are not here */
-    uint16_t key_len;
-    bool has_payload; /* bytes[] holds the payload */
-    bool has_expire;  /* bytes[] begins with expire_ms */
-    uint8_t bytes[];  /* expire_ms, key, tags, payload */
-};
-
-/* Life of a task in memory; the table is in task_life.c. */
-enum entry_state {
-    ENTRY_INSERTING = 1, /* insert and claim of a near task in flight */
-    ENTRY_WAITING,       /* in the wheel of those that wait, until a little before due */
-    ENTRY_READY,         /* in its queue's list: may be claimed, waits for room */
-    ENTRY_CLAIMING,      /* claim in flight */
-    ENTRY_CLAIMED,       /* in the wheel, until due */
-    ENTRY_RUNNING,       /* handed to the outbound */
-    ENTRY_HELD,          /* live claim with unknown outcome: in the wheel, until its deadline */
-    ENTRY_SETTLING,      /* the write that ends a claim is in flight or waits for room */
-    ENTRY_CHANGING,      /* an update is in flight */
-    ENTRY_DELETING,      /* a cancel is in flight */
-    ENTRY_VISITING       /* a far task, brought in for one call */
-};
-
-/* An entry's flags. */
-#define ENTRY_KEYED   1U /* its row has a key */
-#define ENTRY_TOUCHED 2U /* RUNNING or HELD, and a call's write is in flight */
-#define ENTRY_FETCHED 4U /* READY, its payload is being read; in no list */
-
-/*
- * One task in memory: 64 bytes, because there are millions.
- * 1. Exactly one entry per (shard, seq); it is in shard->entries.
- * 2. body is a flight in INSERTING, CLAIMING, CLAIMED, RUNNING, and in SETTLING, CHANGING and
- *    DELETING when `flying` is set; else a block.
- */
-struct entry {
-    union {
-        struct wheel_node node; /* WAITING, CLAIMED, HELD */
-        struct list ready;      /* READY: in queue_state.ready; SETTLING: in broker.unsettled */
-    };
-    int64_t seq;
-    wall_ms due_ms;
-    union {
-        struct block *block;
-        struct flight *flight;
-    } body;
-    uint32_t attempt; /* the row's: highest attempt that is over */
-    uint16_t shard;
-    uint16_t slot;
-    uint16_t queue; /* index in broker.queues */
-    uint16_t failures;
-    uint16_t unknowns;
-    uint8_t state : 4; /* enum entry_state; written by entry_move() only */
-    uint8_t flying : 1;
-    uint8_t flags : 3;
-    uint8_t fetches; /* counts reads of its payload and updates: tells stale replies */
-};
-
-_Static_assert(sizeof(struct entry) <= 64, "an entry is at most 64 bytes");
-_Static_assert(sizeof(struct block) <= 16, "and what stands before its bytes at most 16");
 
 /* A claim row of ours. 1. live counts its members whose claim may be live. */
 struct group {
@@ -149,13 +86,6 @@ struct flight {
     uint32_t visit_serial; /* of the shard, when the row was asked for; 0: it was not */
 };
 
-/* A task that was cancelled here a short while ago. */
-struct recent {
-    struct task_id id;
-    uint32_t shard;
-    uint32_t attempt; /* may have been running, or had run; 0: none */
-};
-
 /* Life of a shard; the table is in shard.c. */
 enum shard_state {
     SHARD_IDLE = 1,
@@ -184,12 +114,16 @@ struct shard {
     bool is_told;           /* the owner znode has been given the present state */
     bool is_telling;        /* `note` is in flight */
     bool is_rewound;        /* the page's cursor was set back while it was being read */
+    bool is_seeing;         /* `see` is in flight */
+    bool is_order_short;    /* rows behind order keys that nobody remembers were let go of */
     bool was_parked;        /* the last page was for a park: it is the shard's own turn */
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
     uint32_t page_serial;
+    uint32_t page_count; /* pages asked for so far */
     uint32_t look_serial;
     uint32_t keep_serial;
+    uint32_t claims_serial;
     int64_t generation;
     int64_t epoch; /* 0: none */
     uint32_t bump_count;
@@ -203,15 +137,19 @@ struct shard {
     struct place rewind;    /* where the page's cursor was set back to, if is_rewound */
     struct park *page_park; /* whose page is in flight; NULL: the shard's own */
     struct queue_state *page_queue; /* the same queue, also when the park has gone meanwhile */
-    uint32_t *page_skip;            /* of `page`; freed with its reply */
+    uint32_t *page_numbers;         /* of queues, for `page`; freed with its reply */
     struct map parks;               /* queue number → struct park */
-    struct map entries;             /* seq → entry */
+    struct entry_index entries;     /* by seq */
     struct map gone;                /* seqs that left memory while a page was being read */
     struct map adrift;              /* seq → flight of a dropped entry */
     struct map inherited;           /* seq → struct claim, as read at take-over */
     struct map recent;              /* seq → struct recent in broker.recents */
     struct map reading;             /* seq → first of the reads of its row: reading.h */
+    struct map orders;              /* hash → struct order_line */
     struct claim *claims;           /* the claims that `inherited` points to */
+    size_t claim_count;
+    size_t claims_seen;  /* of them, those whose rows have been looked at for order keys */
+    size_t claims_next;  /* the same, when `see` has been answered */
     struct list touched; /* in broker.touched: something has changed, look at the next tick */
     struct list waiting; /* calls: for the shard, or for an entry's write */
     struct list unknown; /* calls whose write has an unknown outcome */
@@ -223,8 +161,10 @@ struct shard {
     struct store_read page;
     struct store_read look;
     struct store_read keep;
+    struct store_read see;    /* rows of inherited claims */
     struct task_id *look_ids; /* of `look`; freed with its reply */
     struct task_id keep_ids[KEEP_IDS_MAX];
+    struct task_id claim_ids[KEEP_IDS_MAX]; /* of `see` */
 };
 
 /* What an operation was for. */
@@ -261,8 +201,7 @@ enum writer_class {
  * Group commit of one database.
  * 1. ops[0 … count − 1] are the batch in flight, or one that the store has refused and that is sent
  *    again as it is; what waits behind it is in the lanes.
- * 2. An operation whose note is paired has the next one behind it in the same lane.
- */
+ * 2. An operation whose note is paired has the next one behind it in the same lane. */
 struct writer {
     struct broker *broker;
     uint32_t database;
@@ -272,7 +211,8 @@ struct writer {
     struct store_op *ops;      /* BATCH_OP_COUNT_MAX of them, as notes */
     struct note *notes;
     uint32_t count;
-    size_t bytes; /* of the batch that is being filled */
+    size_t bytes;                      /* of the batch that is being filled */
+    uint64_t taken[CALL_OPS_MAX / 64]; /* bits: what it has taken of the lane that is looked at */
     bool is_flying;
     boot_us sent_at;
     boot_us retry_at;
@@ -302,12 +242,7 @@ struct database {
     struct epoch_check *checks;
     bool is_checking;
     boot_us check_at;
-};
-
-/* call.core_step of a CALL_CREATE. */
-enum call_step {
-    CALL_STEP_FIRST = 0, /* the key must be free */
-    CALL_STEP_TAKE_KEY   /* the key may be taken from call.found */
+    uint32_t orders_reading; /* order keys that are being read for */
 };
 
 struct broker {
@@ -318,21 +253,30 @@ struct broker {
     struct broker_stats stats;
     struct shard *shards;
     struct database *databases;
-    struct pool entries;
+    struct slabs entries;
     struct pool flights;
     struct pool groups;
     struct pool reads;
     struct pool parks;
+    struct pool orders;
     struct queue_state **queues; /* by index; never moves or shrinks; a number may change */
     uint32_t queue_count;
     uint64_t queue_list;    /* counts the lists of queues that have come */
     uint32_t line_count;    /* queues whose line is not empty */
     struct map queue_index; /* queue number → struct queue_state */
     struct list all_flights;
-    struct list touched;   /* shards to look at in this tick */
-    struct list answered;  /* calls whose callback is owed */
-    struct list unsettled; /* SETTLING entries that found no room in their writer */
+    struct list touched;       /* shards to look at in this tick */
+    struct list answered;      /* calls whose callback is owed */
+    struct list unsettled;     /* SETTLING entries that found no room in their writer */
+    struct list orders_asking; /* order keys to be read for, first come first served */
+    struct list orders_idle;   /* the others, the one at rest for longest first */
+    uint32_t orders_asking_count;
+    boot_us orders_wake;    /* the first of them that is held is over then; BOOT_NEVER: none */
+    uint32_t orders_unseen; /* of them, those that order_step() has still to look at */
     uint32_t call_count;
+    struct audit *audit;                   /* NULL: there is none */
+    struct refusal refusals[REFUSALS_MAX]; /* a ring */
+    uint32_t refusal_next;
     struct recent *recents; /* RECENTS_MAX, a ring */
     uint32_t recent_next;
     span_ms window_ms; /* now, after memory has had its say */
@@ -353,18 +297,29 @@ struct broker {
     boot_us publish_at;
     boot_us scan_at;
     boot_us retry_at;   /* earliest of the shards' */
-    wall_ms held_until; /* the first pause ends then, by the slowest clock; WALL_NEVER: none does */
-    uint32_t cannot;    /* databases that we could not write to for a session timeout */
-    uint32_t run_shard; /* broker_pick_slot() */
+    boot_us held_until; /* the first pause ends then, by the slowest clock; BOOT_NEVER: none does */
+    uint32_t leaving_count; /* shards that are DRAINING or RELEASING */
+    uint32_t cannot;        /* databases that we could not write to for a session timeout */
+    uint32_t run_shard;     /* broker_pick_slot() */
     uint32_t run_left;
-    uint32_t first_queue;        /* whose turn it is to be served first */
-    struct entry *evicted[1024]; /* scratch of window.c: a walk must not delete */
+    uint32_t first_queue;          /* whose turn it is to be served first */
+    struct entry *collected[1024]; /* entry_collect()'s */
+    uint32_t shed_shard; /* window.c lets go of what is in this one; past all: of nothing */
+    uint32_t shed_chain; /* entry_walk.chain of that */
+    bool is_trimming;    /* there are lines that are still too long */
+    bool is_behind;      /* a step has left work for the next tick, which is now */
 };
 
-/* Bounds of a database's clock, in whole milliseconds, as now says. */
+/* Bounds of a database's clock, in whole milliseconds, as now says: what is due by it, what the
+ * deadline of a claim is compared with, and the latest that it can be. */
 static inline wall_ms lower_ms(const struct broker *broker, uint32_t database)
 {
     return ms_floor(broker->now.database[database].lower_us);
+}
+
+static inline wall_ms proven_ms(const struct broker *broker, uint32_t database)
+{
+    return ms_floor(broker->now.database[database].proven_us);
 }
 
 static inline wall_ms upper_ms(const struct broker *broker, uint32_t database)
@@ -372,6 +327,18 @@ static inline wall_ms upper_ms(const struct broker *broker, uint32_t database)
     int64_t upper_us = broker->now.database[database].upper_us;
 
     return upper_us == INT64_MAX ? WALL_NEVER : ms_ceil(upper_us);
+}
+
+/* When a database's clock, if it goes on as it does, will show a time. */
+static inline boot_us boot_when(const struct broker *broker, uint32_t database, wall_ms at_ms)
+{
+    int64_t lower_us = broker->now.database[database].lower_us;
+    int64_t span_us = time_sub(time_mul(at_ms, US_PER_MS), lower_us);
+
+    if (at_ms == WALL_NEVER || lower_us == INT64_MIN) {
+        return BOOT_NEVER;
+    }
+    return time_add(broker->now.boot, time_max(span_us, 0));
 }
 
 /* Tell whoever listens. */

@@ -54,6 +54,7 @@ static const struct life LIFE[] = {
                         BIT(ENTRY_WAITING) | BIT(ENTRY_HELD) | BIT(ENTRY_RUNNING) |
                             BIT(ENTRY_CHANGING) | BIT(ENTRY_DELETING),
                         false},
+    [ENTRY_ASLEEP] = {"asleep", 0, false}, // Another form of WAITING: sleep.c makes it and ends it.
 };
 
 static const struct life *life_of(enum entry_state state)

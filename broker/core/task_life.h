@@ -8,7 +8,8 @@
 
 #include "broker/core/state.h"
 
-/* Put an entry into a state that may follow its present one. The only writer of entry.state. */
+/* Put an entry into a state that may follow its present one. Who makes an entry says in which state
+ * it is born; nobody else writes entry.state. */
 void entry_move(struct entry *entry, enum entry_state state);
 
 /* Name of a state, as in "running". */

@@ -49,7 +49,7 @@ static void meet_row(struct shard *shard, struct task_id id, const struct task *
     const struct claim *claim = map_find(&shard->inherited, (uint64_t)id.seq);
     struct entry *entry;
 
-    if (entry_find(shard, id.seq) != NULL) {
+    if (entry_peek(shard, id.seq) != NULL) {
         look_at_flight(shard, id.seq); // It came by a way that takes no flight along: a redrive.
         return;
     }
@@ -93,17 +93,7 @@ static int ask_row(struct shard *shard, struct task_id id)
     if (read == NULL) {
         return ERR_FULL;
     }
-    read->shard = shard;
-    read->serial = shard->serial;
-    read->id = id;
-    read->read = (struct store_read){.kind = STORE_READ_TASKS,
-                                     .database = shard->database,
-                                     .shard = shard->id,
-                                     .epoch = shard->epoch,
-                                     .ids = &read->id,
-                                     .id_count = 1,
-                                     .cb = visit_done,
-                                     .owner = read};
+    reading_fill(read, shard, id, visit_done);
     err = reading_begin(read);
     if (err == 0) {
         err = broker->env.store->read(broker->env.store, &read->read);
@@ -155,12 +145,89 @@ bool visit_home(struct shard *shard, struct flight *flight)
     return true;
 }
 
+/* --- refusals --------------------------------------------------------------------------------- */
+
+static struct refusal *refusal_find(struct broker *broker, uint32_t shard, int64_t seq,
+                                    uint32_t attempt)
+{
+    for (uint32_t i = 0; i < REFUSALS_MAX; i++) {
+        struct refusal *refusal = &broker->refusals[i];
+
+        if (refusal->seq == seq && refusal->shard == shard && refusal->attempt == attempt) {
+            return refusal;
+        }
+    }
+    return NULL;
+}
+
+/* The row does not matter: memory is what the database says, as long as we are the owner. */
+static void refusal_done(struct store_read *store_read)
+{
+    struct call_read *read = store_read->owner;
+    struct shard *shard = read->shard;
+    struct broker *broker = shard->broker;
+    struct refusal *refusal = refusal_find(broker, shard->id, read->id.seq, read->attempt);
+
+    if (read->serial == shard->serial && store_read->result == ERR_FENCED) {
+        shard_fenced(shard);
+    }
+    if (refusal != NULL && refusal->serial == read->serial && store_read->result == 0) {
+        refusal->is_sure = true;
+    } else if (refusal != NULL) {
+        refusal->seq = 0; // The next telling asks again.
+    }
+    pool_give(&broker->reads, read);
+}
+
+static int ask_owner(struct shard *shard, const struct report *report)
+{
+    struct broker *broker = shard->broker;
+    struct call_read *read = pool_take(&broker->reads);
+    int err;
+
+    if (read == NULL) {
+        return ERR_FULL;
+    }
+    reading_fill(read, shard, report->id, refusal_done);
+    read->attempt = report->attempt;
+    err = broker->env.store->read(broker->env.store, &read->read);
+    if (err != 0) {
+        pool_give(&broker->reads, read);
+    }
+    return err;
+}
+
+int visit_refuse(struct shard *shard, const struct report *report)
+{
+    struct broker *broker = shard->broker;
+    struct refusal *refusal = refusal_find(broker, shard->id, report->id.seq, report->attempt);
+
+    if (refusal != NULL && refusal->serial == shard->serial) {
+        if (!refusal->is_sure) {
+            return ERR_UNAVAILABLE;
+        }
+        refusal->seq = 0;
+        return ERR_NOT_FOUND;
+    }
+    if (refusal == NULL) {
+        refusal = &broker->refusals[broker->refusal_next++ % REFUSALS_MAX];
+    }
+    *refusal = (struct refusal){.seq = report->id.seq,
+                                .shard = shard->id,
+                                .serial = shard->serial,
+                                .attempt = report->attempt};
+    if (ask_owner(shard, report) != 0) {
+        refusal->seq = 0;
+    }
+    return ERR_UNAVAILABLE;
+}
+
 int visit_for_report(struct shard *shard, const struct report *report)
 {
     const struct claim *claim = map_find(&shard->inherited, (uint64_t)report->id.seq);
 
     if (claim == NULL || claim->attempt != report->attempt || claim->id.slot != report->id.slot) {
-        return ERR_NOT_FOUND;
+        return visit_refuse(shard, report);
     }
     (void)!ask_row(shard, report->id); // If it cannot be asked now, the next telling asks.
     return ERR_UNAVAILABLE;

@@ -20,10 +20,19 @@ bool visit_home(struct shard *shard, struct flight *flight);
 /*
  * Another broker tells the outcome of an attempt whose task is not in memory.
  *
- * errors: ERR_UNAVAILABLE: its row is being read, or cannot be: tell it again; ERR_NOT_FOUND: not
- *         the live claim.
+ * errors: as visit_refuse; ERR_UNAVAILABLE also while its row is being read, or cannot be.
  */
 MUST_USE int visit_for_report(struct shard *shard, const struct report *report);
+
+/*
+ * Refuse what another broker tells, because it is not the outcome of a live claim. A refusal is an
+ * answer: the teller gives up, and if somebody else is the owner by now, the outcome is lost that
+ * he waits for. So it is given only when a read since then was answered under our epoch.
+ *
+ * errors: ERR_UNAVAILABLE: that is not known yet, tell it again; ERR_NOT_FOUND: it is. source:
+ *         DESIGN 7; row cx7-refuse of tests/model
+ */
+MUST_USE int visit_refuse(struct shard *shard, const struct report *report);
 
 /* A claim that we inherited is over for sure: its outcome counts no more. */
 void visit_forget(struct shard *shard, int64_t seq);

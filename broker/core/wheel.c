@@ -8,18 +8,28 @@
 
 #include "lib/base/check.h"
 
+#include <stddef.h>
 #include <string.h>
 
 _Static_assert(sizeof(struct wheel_node) <= 24, "an entry of the window must fit 64 bytes");
 
+/* Lists of a slot of level 1: about as many reads of memory as a processor has under way at a time.
+ */
+#define CHAINS_MAX 16U
+
+/* Slots of level 0 between the one that becomes ready and those whose nodes are fetched from
+ * memory: first the ends of their list, then what lies next to these. */
+#define FETCH_ENDS  16U
+#define FETCH_INNER 8U
+
 const struct wheel_level WHEEL_LEVEL[WHEEL_LEVELS] = {
-    {11, 0, 1, 0, 0},
-    {9, 11, WHEEL_CHAINS, 4096, 4096},
-    {9, 20, WHEEL_CHAINS, 5120, 8192},
-    {9, 29, WHEEL_CHAINS, 6144, 12288},
-    {9, 38, WHEEL_CHAINS, 7168, 16384},
-    {9, 47, WHEEL_CHAINS, 8192, 20480},
-    {8, 56, WHEEL_CHAINS, 9216, 24576},
+    {11, 0, 1, 0, 0},                 // 1 ms
+    {10, 11, CHAINS_MAX, 4096, 4096}, // 2 s
+    {9, 21, 4, 6144, 36864},          // 35 min
+    {9, 30, 4, 7168, 40960},          // 12 days
+    {9, 39, 4, 8192, 45056},          // 17 years
+    {8, 48, 4, 9216, 49152},          // 9 000 years
+    {8, 56, 4, 9728, 51200},          // 2 million years
 };
 
 /* A slot that holds nodes, by its absolute number. */
@@ -72,17 +82,18 @@ static struct list *lists_of(struct wheel *wheel, unsigned level, uint64_t slot)
     return &wheel->heads[geometry->first_head + ring_of(level, slot) * geometry->chains];
 }
 
-/* Whether a slot holds no node. */
-static bool is_empty(struct wheel *wheel, unsigned level, uint64_t slot)
+/* Where a slot lies among those of all levels. */
+static size_t index_of(unsigned level, uint64_t slot)
 {
-    const struct list *lists = lists_of(wheel, level, slot);
+    return WHEEL_LEVEL[level].first_slot + ring_of(level, slot);
+}
 
-    for (unsigned i = 0; i < WHEEL_LEVEL[level].chains; i++) {
-        if (!list_is_empty(&lists[i])) {
-            return false;
-        }
-    }
-    return true;
+/* Whether a slot holds nodes. */
+static bool is_used(const struct wheel *wheel, unsigned level, uint64_t slot)
+{
+    size_t i = index_of(level, slot);
+
+    return (wheel->used[i / 64] >> (i % 64) & 1) != 0;
 }
 
 static void mark_used(struct wheel *wheel, unsigned level, uint64_t slot)
@@ -91,6 +102,7 @@ static void mark_used(struct wheel *wheel, unsigned level, uint64_t slot)
 
     wheel->used[(WHEEL_LEVEL[level].first_slot + i) / 64] |= UINT64_C(1) << (i % 64);
     wheel->used_words[level] |= UINT64_C(1) << (i / 64);
+    wheel->used_levels |= 1U << level;
 }
 
 static void mark_unused(struct wheel *wheel, unsigned level, uint64_t slot)
@@ -101,23 +113,34 @@ static void mark_unused(struct wheel *wheel, unsigned level, uint64_t slot)
     *word &= ~(UINT64_C(1) << (i % 64));
     if (*word == 0) {
         wheel->used_words[level] &= ~(UINT64_C(1) << (i / 64));
+        wheel->used_levels &= ~((wheel->used_words[level] == 0 ? 1U : 0U) << level);
     }
 }
 
 /* Which list of a slot a due time belongs to; round times must not all choose the same. */
 static size_t chain_of(unsigned level, uint64_t tick)
 {
-    return level == 0 ? 0 : (size_t)((tick * UINT64_C(0x9e3779b97f4a7c15)) >> 62) % WHEEL_CHAINS;
+    return (size_t)((tick * UINT64_C(0x9e3779b97f4a7c15)) >> 60) & (WHEEL_LEVEL[level].chains - 1);
 }
 
 /* Add a node at the end of its list in the slot of a level that its due time lies in. */
-static void put(struct wheel *wheel, unsigned level, struct wheel_node *node)
+static ALWAYS_INLINE void put(struct wheel *wheel, unsigned level, struct wheel_node *node)
 {
     uint64_t tick = tick_of(node->due_ms);
     uint64_t slot = slot_of(level, tick);
+    size_t chain = chain_of(level, tick);
+    struct list *list = lists_of(wheel, level, slot) + chain;
+    uint16_t *busy = &wheel->busy[index_of(level, slot)];
 
-    list_add(lists_of(wheel, level, slot) + chain_of(level, tick), &node->link);
-    mark_used(wheel, level, slot);
+    if (!is_used(wheel, level, slot)) {
+        *busy = 0;
+        mark_used(wheel, level, slot);
+    }
+    if ((*busy >> chain & 1) == 0) {
+        *busy |= (uint16_t)(1U << chain);
+        list_init(list);
+    }
+    list_add(list, &node->link);
 }
 
 /* Highest slot of the coarser level that has been split into this one. */
@@ -133,12 +156,6 @@ static uint64_t turn(uint64_t words, size_t from, size_t count)
     uint64_t before = from == 0 ? 0 : words << (count - from);
 
     return count == 64 ? behind | before : (behind | before) & ((UINT64_C(1) << count) - 1);
-}
-
-/* Most levels, most of the time: an idle broker asks at every wake. */
-static bool is_level_empty(const struct wheel *wheel, unsigned level)
-{
-    return wheel->used_words[level] == 0;
 }
 
 /*
@@ -171,16 +188,15 @@ static bool next_used(const struct wheel *wheel, struct place *next)
     bool has_next = false;
 
     *next = (struct place){0, 0, UINT64_MAX};
-    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        struct place place;
+    for (uint32_t levels = wheel->used_levels; levels != 0; levels &= levels - 1) {
+        struct place place = first_used(wheel, (unsigned)__builtin_ctz(levels));
 
-        if (is_level_empty(wheel, level)) {
-            continue;
-        }
-        place = first_used(wheel, level);
         if (place.start <= next->start) {
             *next = place;
             has_next = true;
+        }
+        if (parent_of(place.level, place.slot) <= parents_split(wheel, place.level)) {
+            return true; // By invariants 2 and 3 what coarser levels hold is later.
         }
     }
     return has_next;
@@ -200,7 +216,7 @@ static void reach(struct wheel *wheel, uint64_t tick)
 }
 
 /* Move the first node of a list into the finer level, and have the next one fetched from memory. */
-static void move_first(struct wheel *wheel, unsigned level, struct list *list)
+static ALWAYS_INLINE void move_first(struct wheel *wheel, unsigned level, struct list *list)
 {
     struct wheel_node *node = LIST_ENTRY(list->next, struct wheel_node, link);
 
@@ -213,30 +229,50 @@ static void move_first(struct wheel *wheel, unsigned level, struct list *list)
  * Move nodes of the slot behind split[level] into the finer level, at most `budget`, from its lists
  * in turn. An emptied slot counts as split. Returns the nodes moved.
  */
-static uint32_t split_next(struct wheel *wheel, unsigned level, uint32_t budget)
+static ALWAYS_INLINE uint32_t move_nodes(struct wheel *wheel, unsigned level, uint32_t budget)
 {
     uint64_t slot = wheel->split[level] + 1;
     struct list *lists = lists_of(wheel, level, slot);
+    uint32_t busy = wheel->busy[index_of(level, slot)];
     uint32_t moved = 0;
-    unsigned idle = 0; // Lists in a row that were found empty.
 
-    REQUIRE(level >= 1 && parent_of(level, slot) <= parents_split(wheel, level));
-    for (unsigned i = 0; moved < budget && idle < WHEEL_CHAINS; i = (i + 1) % WHEEL_CHAINS) {
-        idle++;
-        if (!list_is_empty(&lists[i])) {
-            move_first(wheel, level, &lists[i]);
+    for (uint32_t left = busy; left != 0; left &= left - 1) {
+        __builtin_prefetch(lists[__builtin_ctz(left)].next);
+    }
+    while (busy != 0 && moved < budget) {
+        for (uint32_t left = busy; left != 0 && moved < budget; left &= left - 1) {
+            struct list *list = &lists[__builtin_ctz(left)];
+
+            move_first(wheel, level, list);
             moved++;
-            idle = 0;
+            busy &= ~(list_is_empty(list) ? left & -left : 0);
         }
     }
-    for (unsigned i = 0; i < WHEEL_CHAINS; i++) {
-        lists[i].next->previous = &lists[i];
+    for (uint32_t left = busy; left != 0; left &= left - 1) {
+        struct list *list = &lists[__builtin_ctz(left)];
+
+        list->next->previous = list;
     }
-    if (is_empty(wheel, level, slot)) {
+    wheel->busy[index_of(level, slot)] = (uint16_t)busy;
+    if (busy == 0) {
         mark_unused(wheel, level, slot);
         wheel->split[level] = slot;
     }
     return moved;
+}
+
+/* Split the slot behind split[level], in at most `budget` moves. Returns the nodes moved. */
+static uint32_t split_next(struct wheel *wheel, unsigned level, uint32_t budget)
+{
+    uint64_t slot = wheel->split[level] + 1;
+
+    REQUIRE(level >= 1 && parent_of(level, slot) <= parents_split(wheel, level));
+    if (!is_used(wheel, level, slot)) {
+        wheel->split[level] = slot;
+        return 0;
+    }
+    // Every timer of more than 2 s comes through the first of these, most through no other.
+    return level == 1 ? move_nodes(wheel, 1, budget) : move_nodes(wheel, level, budget);
 }
 
 /*
@@ -251,7 +287,7 @@ static void pass_parents(struct wheel *wheel, const struct place *place)
         if (wheel->split[level] >= slot) {
             return;
         }
-        REQUIRE(is_empty(wheel, level, slot));
+        REQUIRE(!is_used(wheel, level, slot));
         wheel->split[level] = slot;
         slot = parent_of(level, slot);
     }
@@ -283,20 +319,37 @@ static bool split_ahead(struct wheel *wheel, uint32_t budget)
     return true;
 }
 
+/* Have memory fetch what will be handed out soon: each node was last touched some seconds ago.
+ * Inlined, since gcc drops calls of a function that only fetches. */
+static ALWAYS_INLINE void fetch_ahead(struct wheel *wheel, uint64_t tick)
+{
+    if (is_used(wheel, 0, tick + FETCH_ENDS)) {
+        const struct list *list = lists_of(wheel, 0, tick + FETCH_ENDS);
+
+        __builtin_prefetch(list->next);
+        __builtin_prefetch(list->previous);
+    }
+    if (is_used(wheel, 0, tick + FETCH_INNER)) {
+        const struct list *list = lists_of(wheel, 0, tick + FETCH_INNER);
+
+        __builtin_prefetch(list->next->next);
+        __builtin_prefetch(list->previous->previous);
+    }
+}
+
 /* Make a whole slot of the finest level ready. */
 static void make_ready(struct wheel *wheel, uint64_t tick)
 {
     reach(wheel, tick);
+    fetch_ahead(wheel, tick);
     list_move_all(&wheel->fresh, lists_of(wheel, 0, tick));
     mark_unused(wheel, 0, tick);
 }
 
 void wheel_init(struct wheel *wheel, wall_ms now)
 {
-    memset(wheel, 0, sizeof(*wheel));
-    for (size_t i = 0; i < WHEEL_HEADS; i++) {
-        list_init(&wheel->heads[i]);
-    }
+    // The lists are made when their slot comes into use: most never do.
+    memset(&wheel->used, 0, sizeof(*wheel) - offsetof(struct wheel, used));
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         wheel->split[level] = slot_of(level, tick_of(now));
     }
@@ -336,12 +389,25 @@ void wheel_add(struct wheel *wheel, struct wheel_node *node, wall_ms due_ms)
     wheel->quiet_until = start < wheel->quiet_until ? start : wheel->quiet_until;
 }
 
+void wheel_swap(struct wheel_node *from, struct wheel_node *to)
+{
+    wheel_node_init(to);
+    to->due_ms = from->due_ms;
+    if (wheel_has(from)) {
+        to->link = from->link;
+        to->link.next->previous = &to->link;
+        to->link.previous->next = &to->link;
+        list_init(&from->link);
+    }
+}
+
 /* The list at the head of which `head` is has lost its last node. */
 static void list_emptied(struct wheel *wheel, const struct list *head)
 {
     size_t offset = (uintptr_t)head - (uintptr_t)wheel->heads;
     size_t i = offset / sizeof(struct list);
     unsigned level = WHEEL_LEVELS - 1;
+    uint16_t *busy;
     uint64_t slot;
 
     if (offset >= sizeof(wheel->heads)) {
@@ -351,7 +417,9 @@ static void list_emptied(struct wheel *wheel, const struct list *head)
         level--;
     }
     slot = (i - WHEEL_LEVEL[level].first_head) / WHEEL_LEVEL[level].chains;
-    if (is_empty(wheel, level, slot)) {
+    busy = &wheel->busy[index_of(level, slot)];
+    *busy &= (uint16_t) ~(1U << (i - WHEEL_LEVEL[level].first_head) % WHEEL_LEVEL[level].chains);
+    if (*busy == 0) {
         mark_unused(wheel, level, slot);
     }
 }
@@ -384,19 +452,22 @@ static uint64_t find_quiet_until(const struct wheel *wheel, uint64_t first_start
 bool wheel_advance(struct wheel *wheel, wall_ms now, uint32_t budget)
 {
     uint64_t target = tick_of(now);
+    bool is_split = wheel->quiet_until != 0 && // Within a slot of level 1 nothing comes to split.
+                    slot_of(1, target) == slot_of(1, wheel->split[0]);
     struct place next;
 
     REQUIRE(budget >= 1);
     if (target > wheel->split[0] && !wheel->is_behind) {
         list_move_all(&wheel->late, &wheel->fresh);
     }
-    if (target < wheel->quiet_until && !wheel->is_behind) {
+    if (target < wheel->quiet_until) {
         wheel->split[0] = target > wheel->split[0] ? target : wheel->split[0];
         return true;
     }
     while (next_used(wheel, &next) && next.start <= target) {
         if (budget == 0) {
             wheel->is_behind = true;
+            wheel->quiet_until = 0;
             return false;
         }
         if (next.level == 0) {
@@ -410,7 +481,8 @@ bool wheel_advance(struct wheel *wheel, wall_ms now, uint32_t budget)
     }
     reach(wheel, target);
     wheel->is_behind = false;
-    wheel->quiet_until = split_ahead(wheel, budget) ? find_quiet_until(wheel, next.start) : 0;
+    is_split = is_split || split_ahead(wheel, budget);
+    wheel->quiet_until = is_split ? find_quiet_until(wheel, next.start) : 0;
     return true;
 }
 
@@ -436,14 +508,14 @@ wall_ms wheel_next_wake(const struct wheel *wheel)
     if (!list_is_empty(&wheel->fresh) || !list_is_empty(&wheel->late)) {
         return time_of(reached);
     }
-    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        struct place place;
+    if (wheel->quiet_until > reached && is_used(wheel, 0, wheel->quiet_until)) {
+        return time_of(wheel->quiet_until); // No slot starts before, no split begins before.
+    }
+    for (uint32_t levels = wheel->used_levels; levels != 0; levels &= levels - 1) {
+        unsigned level = (unsigned)__builtin_ctz(levels);
+        struct place place = first_used(wheel, level);
         uint64_t start;
 
-        if (is_level_empty(wheel, level)) {
-            continue;
-        }
-        place = first_used(wheel, level);
         // A slot above the finest level is split while its predecessor runs.
         start = level == 0 ? place.start : (place.slot - 1) << WHEEL_LEVEL[level].shift;
         wake = start < wake ? start : wake;

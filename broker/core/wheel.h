@@ -23,13 +23,12 @@
 #include <stdint.h>
 
 /*
- * Bits of the levels: 11, 9, 9, 9, 9, 9, 8, the whole 64-bit range, so that there is no overflow
- * list. Level 0 has slots of 1 ms and spans 2 s, level 1 spans 17 min, level 2 spans 6 days.
+ * Bits of the levels: 11, 10, 9, 9, 9, 8, 8, the whole 64-bit range, so that there is no overflow
+ * list. Level 0 has slots of 1 ms and spans 2 s, level 1 spans 35 min, level 2 spans 12 days.
  */
 #define WHEEL_LEVELS 7U
-#define WHEEL_SLOTS  9728U  /* of all levels: twice 2^bits each */
-#define WHEEL_CHAINS 4U     /* lists of a slot above level 0, see struct wheel */
-#define WHEEL_HEADS  26624U /* lists of all slots */
+#define WHEEL_SLOTS  10240U /* of all levels: twice 2^bits each */
+#define WHEEL_HEADS  53248U /* lists of all slots */
 
 /* A timer: 24 bytes inside its owner's struct. The owner does not touch the fields. */
 struct wheel_node {
@@ -49,7 +48,9 @@ struct wheel_node {
  * 4. A node lies in the finest level L with slot_L+1(due) ≤ split[L + 1], or, while that parent is
  *    being split, still in the parent; in both cases in order of adding among equal due times.
  * 5. A bit of `used` is set if and only if its slot holds a node; a bit of `used_words` if and only
- *    if its word of `used` is not 0.
+ *    if its word of `used` is not 0; a bit of `used_levels` if and only if the level has bits.
+ *    A bit of `busy` is set if and only if its list holds a node; of a slot that holds none `busy`
+ *    means nothing. A list that holds no node is unwritten memory, or what was left of it.
  * 6. count is the number of nodes in slots and lanes.
  * 7. No slot that holds a node starts before quiet_until, and up to there nothing is split ahead:
  *    an advance has to move split[0] only.
@@ -59,10 +60,13 @@ struct wheel_node {
  */
 struct wheel {
     struct list heads[WHEEL_HEADS];    /* level 0 first */
+    uint16_t busy[WHEEL_SLOTS];        /* bit per list of the slot */
     uint64_t used[WHEEL_SLOTS / 64U];  /* bit per slot */
     uint64_t used_words[WHEEL_LEVELS]; /* bit per word of the level's part of `used` */
+    uint32_t used_levels;              /* bit per level, the finest lowest */
     uint64_t split[WHEEL_LEVELS];      /* absolute slot numbers, see 1 to 3 */
-    uint64_t quiet_until;              /* tick; in the level 1 slot that runs, or its end; see 7 */
+    uint64_t quiet_until;              /* tick; in the level 1 slot that runs, or its end; see 7.
+                                          0: something is left to split ahead */
     struct list fresh;                 /* became due since the last round */
     struct list late;                  /* became due before and was not taken then */
     size_t count;                      /* nodes in the wheel */
@@ -74,7 +78,7 @@ struct wheel {
 struct wheel_level {
     unsigned bits;     /* of the slot number within its parent */
     unsigned shift;    /* a slot is 2^shift ms */
-    unsigned chains;   /* lists of a slot */
+    unsigned chains;   /* lists of a slot, a power of two; see struct wheel */
     size_t first_slot; /* index of its first slot among all slots, as in wheel.used */
     size_t first_head; /* index of its first list in wheel.heads */
 };
@@ -84,7 +88,8 @@ extern const struct wheel_level WHEEL_LEVEL[WHEEL_LEVELS];
 /*
  * Start empty at a time.
  *
- * shape: the struct is large (418 KiB): initialise it in place.
+ * shape: the struct is large (854 KiB): initialise it in place, in memory of any content. Little of
+ *        it is written; a slot's lists are made when it comes into use.
  * units: wall-clock milliseconds here and below; any clock does, as long as it is always the same.
  */
 void wheel_init(struct wheel *wheel, wall_ms now);
@@ -105,6 +110,14 @@ bool wheel_has(const struct wheel_node *node);
  *            places by the time at which it fell asleep and pays for it with an extra split.
  */
 void wheel_add(struct wheel *wheel, struct wheel_node *node, wall_ms due_ms);
+
+/*
+ * Put a timer in the place of another, in the wheel or not: with its due time, and between the same
+ * neighbours. `from` is in no wheel afterwards.
+ *
+ * shape: what `to` held before does not matter.
+ */
+void wheel_swap(struct wheel_node *from, struct wheel_node *to);
 
 /* Take a timer out, from its slot or from a ready lane; harmless for one that is in no wheel. */
 void wheel_del(struct wheel *wheel, struct wheel_node *node);

@@ -33,6 +33,23 @@ static const struct wheel_node *node_of(const struct list *link)
                                                      offsetof(struct wheel_node, link));
 }
 
+/* The lists of the i-th slot of a level. */
+static const struct list *lists_of(const struct wheel *wheel, unsigned level, size_t i)
+{
+    return &wheel->heads[WHEEL_LEVEL[level].first_head + i * WHEEL_LEVEL[level].chains];
+}
+
+static bool is_used(const struct wheel *wheel, unsigned level, size_t i)
+{
+    return (wheel->used[(WHEEL_LEVEL[level].first_slot + i) / 64] >> i % 64 & 1) != 0;
+}
+
+/* The lists of a slot that hold nodes; others may never have been made. */
+static unsigned busy_of(const struct wheel *wheel, unsigned level, size_t i)
+{
+    return is_used(wheel, level, i) ? wheel->busy[WHEEL_LEVEL[level].first_slot + i] : 0;
+}
+
 static const char *check_levels(const struct wheel *wheel)
 {
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
@@ -43,6 +60,20 @@ static const char *check_levels(const struct wheel *wheel)
         }
         if (wheel->split[level] >> WHEEL_LEVEL[level].bits > split_of(wheel, level + 1)) {
             return "3: a slot was split before its parent";
+        }
+    }
+    return NULL;
+}
+
+/* While there is something to split ahead no time is quiet. */
+static const char *check_quiet(const struct wheel *wheel)
+{
+    for (unsigned level = 1; wheel->quiet_until != 0 && level < WHEEL_LEVELS; level++) {
+        uint64_t next = wheel->split[level] + 1;
+
+        if (next <= slot_of(wheel->split[0], level) + 1 &&
+            next >> WHEEL_LEVEL[level].bits <= split_of(wheel, level + 1)) {
+            return "7: quiet, with a slot to split ahead";
         }
     }
     return NULL;
@@ -82,20 +113,29 @@ static const char *check_list(const struct wheel *wheel, unsigned level, size_t 
 /* The i-th slot of a level. */
 static const char *check_slot(const struct wheel *wheel, unsigned level, size_t i, size_t *count)
 {
-    const struct wheel_level *geometry = &WHEEL_LEVEL[level];
-    const struct list *lists = &wheel->heads[geometry->first_head + i * geometry->chains];
-    uint64_t word = wheel->used[(geometry->first_slot + i) / 64];
+    const struct list *lists = lists_of(wheel, level, i);
+    uint64_t word = wheel->used[(WHEEL_LEVEL[level].first_slot + i) / 64];
+    unsigned busy = busy_of(wheel, level, i);
     size_t before = *count;
     const char *broken = NULL;
 
-    for (unsigned k = 0; broken == NULL && k < geometry->chains; k++) {
-        broken = check_list(wheel, level, i, &lists[k], count);
+    if (busy >> WHEEL_LEVEL[level].chains != 0) {
+        broken = "5: a list is busy that is none";
     }
-    if (broken == NULL && (word >> i % 64 & 1) != (*count > before)) {
+    for (; broken == NULL && busy != 0; busy &= busy - 1) {
+        const struct list *list = &lists[__builtin_ctz(busy)];
+
+        broken = list_is_empty(list) ? "5: a busy list holds no node"
+                                     : check_list(wheel, level, i, list, count);
+    }
+    if (broken == NULL && is_used(wheel, level, i) != (*count > before)) {
         broken = "5: the bit of a slot does not say whether it is used";
     }
     if (broken == NULL && (wheel->used_words[level] >> i / 64 & 1) != (word != 0)) {
         broken = "5: the bit of a word does not say whether it has bits";
+    }
+    if (broken == NULL && (wheel->used_levels >> level & 1) != (wheel->used_words[level] != 0)) {
+        broken = "5: the bit of a level does not say whether it is used";
     }
     return broken;
 }
@@ -116,6 +156,9 @@ const char *wheel_check(const struct wheel *wheel)
     size_t count = 0;
     const char *broken = check_levels(wheel);
 
+    if (broken == NULL) {
+        broken = check_quiet(wheel);
+    }
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         for (size_t i = 0; broken == NULL && i < count_of(level); i++) {
             broken = check_slot(wheel, level, i, &count);
@@ -133,15 +176,27 @@ const char *wheel_check(const struct wheel *wheel)
     return broken;
 }
 
+static wall_ms earliest_of(const struct list *list)
+{
+    wall_ms earliest = WALL_NEVER;
+
+    for (const struct list *link = list->next; link != list; link = link->next) {
+        earliest = time_min(earliest, node_of(link)->due_ms);
+    }
+    return earliest;
+}
+
 wall_ms wheel_check_earliest(const struct wheel *wheel)
 {
     wall_ms earliest = WALL_NEVER;
 
-    for (size_t i = 0; i < WHEEL_HEADS; i++) {
-        const struct list *head = &wheel->heads[i];
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
+        for (size_t i = 0; i < count_of(level); i++) {
+            const struct list *lists = lists_of(wheel, level, i);
 
-        for (const struct list *link = head->next; link != head; link = link->next) {
-            earliest = time_min(earliest, node_of(link)->due_ms);
+            for (unsigned busy = busy_of(wheel, level, i); busy != 0; busy &= busy - 1) {
+                earliest = time_min(earliest, earliest_of(&lists[__builtin_ctz(busy)]));
+            }
         }
     }
     return earliest;

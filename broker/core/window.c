@@ -8,8 +8,10 @@
 #include "broker/core/dispatch.h"
 #include "broker/core/entry.h"
 #include "broker/core/line.h"
+#include "broker/core/order.h"
 #include "broker/core/park.h"
 #include "broker/core/shard.h"
+#include "broker/core/sleep.h"
 #include "broker/core/task_life.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
@@ -21,6 +23,11 @@
 /* Most ids that may leave memory during one page: beyond it the page is thrown away and read anew.
  */
 #define GONE_MAX 65536U
+
+/* Entries and chains that one turn looks at for what a smaller window leaves out, and what it takes
+ * from lines that are too long: a millisecond or two. */
+#define SHED_LOOKS 4096U
+#define TRIM_MAX   4096U
 
 /* Least page: with less room in memory than this none is asked for. */
 #define PAGE_ROW_COUNT_MIN 64U
@@ -167,6 +174,10 @@ struct entry *window_take(struct shard *shard, const struct task *row)
     if (!is_live) {
         return entry;
     }
+    if (!order_hold(shard, entry)) {
+        entry_free(shard, entry);
+        return NULL;
+    }
     // What we claimed and did not start is ours to give back; the claim of another, with the same
     // number, is not.
     if (flight != NULL && !flight->is_sent &&
@@ -215,6 +226,13 @@ static void put_away(struct shard *shard, struct entry *entry)
     line_add(broker, entry);
 }
 
+/* Whether a row has only to wait for its time. */
+static bool may_come_asleep(const struct shard *shard, const struct task *row)
+{
+    return shard->state != SHARD_DRAINING && !is_claimed(shard, row) &&
+           window_has(shard, row->queue, row->due_ms, row->id.seq);
+}
+
 /* Put one row of a page away. False: the page ends before it, and the page's own cursor has been
  * set back, so that none of its other rows is lost. */
 static bool take_row(struct shard *shard, const struct store_read *page, const struct task *row)
@@ -223,7 +241,7 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
     const struct park *parked = park_find(shard, row->queue);
     struct entry *entry;
 
-    if (entry_find(shard, row->id.seq) != NULL ||
+    if (entry_peek(shard, row->id.seq) != NULL ||
         map_find(&shard->gone, (uint64_t)row->id.seq) != NULL) {
         return true; // Memory is newer than the snapshot.
     }
@@ -235,11 +253,17 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
         park(shard, map_find(&shard->broker->queue_index, row->queue), before(place))) {
         return page->queue == 0;
     }
+    if (may_come_asleep(shard, row) && sleep_new(shard, row)) {
+        return true;
+    }
     entry = window_take(shard, row);
     if (entry == NULL) {
         // Both, for its queue may have been parked since the page was asked for.
         window_rewind(shard, row->queue, row->due_ms, row->id.seq);
         rewind_to(shard, shard->page_park, before(place));
+        if (entry_room(shard->broker) > 0) {
+            shard_retry_later(shard); // What is short is not what the next page waits for.
+        }
         return false;
     }
     if (entry->state == ENTRY_VISITING) {
@@ -248,13 +272,22 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
     return true;
 }
 
-static void take_rows(struct shard *shard, const struct store_read *page)
+/* Whether the page in flight is of what the shard is now, and nothing of it was forgotten. */
+static bool is_page_fresh(const struct shard *shard)
 {
-    for (size_t i = 0; i < page->row_count; i++) {
-        if (!take_row(shard, page, &page->rows[i])) {
-            return;
-        }
+    return shard->page_serial == shard->serial;
+}
+
+/* False: what was let go of meanwhile could not be remembered, and the page is void from there on.
+ */
+static bool take_rows(struct shard *shard, const struct store_read *page)
+{
+    bool goes_on = true;
+
+    for (size_t i = 0; i < page->row_count && goes_on; i++) {
+        goes_on = take_row(shard, page, &page->rows[i]) && is_page_fresh(shard);
     }
+    return is_page_fresh(shard);
 }
 
 /* Where a page has brought its cursor. */
@@ -289,19 +322,22 @@ static void page_done(struct store_read *page)
 {
     struct shard *shard = page->owner;
     struct park *park = shard->page_park;
-    bool is_fresh = shard->page_serial == shard->serial;
+    bool is_fresh = is_page_fresh(shard);
     int result = page->result;
 
     if (is_fresh && result == 0) {
-        take_rows(shard, page);
-        advance(shard, park, page);
+        if (take_rows(shard, page)) {
+            advance(shard, park, page);
+        } else {
+            result = ERR_NO_MEMORY; // The cursor stays, and the page is asked for again.
+        }
     }
     shard->is_paging = false;
     shard->is_rewound = false;
     shard->was_parked = park != NULL;
     shard->page_park = NULL;
-    mem_free(shard->page_skip);
-    shard->page_skip = NULL;
+    mem_free(shard->page_numbers);
+    shard->page_numbers = NULL;
     if (shard->page_queue != NULL) {
         shard->page_queue->reading -= page->limit;
     }
@@ -332,38 +368,33 @@ static bool wants_page(const struct shard *shard)
 /* Ask for a page of a park's queue, or, NULL, of all that are not parked. */
 static void send_page(struct shard *shard, struct park *park, uint32_t limit)
 {
-    struct broker *broker = shard->broker;
     struct store_read *page = &shard->page;
     struct place from = park == NULL ? shard->cursor : park->cursor;
 
     *page = (struct store_read){.kind = STORE_READ_SLICE,
-                                .database = shard->database,
-                                .shard = shard->id,
-                                .epoch = shard->epoch,
                                 .after_bucket = from.bucket,
                                 .after_seq = from.seq,
                                 .to_bucket = shard->target,
                                 .limit = limit,
                                 .queue = park == NULL ? 0 : park->queue->queue.id,
-                                .cb = page_done,
-                                .owner = shard};
-    if (park == NULL && park_numbers(shard, &shard->page_skip, &page->skip_count) != 0) {
+                                .cb = page_done};
+    if (park == NULL && park_numbers(shard, page, &shard->page_numbers) != 0) {
         shard_retry_later(shard);
         return;
     }
-    page->skip = shard->page_skip;
-    shard->page_serial = shard->serial;
     shard->page_park = park;
     shard->page_queue = park == NULL ? NULL : park->queue;
     shard->is_rewound = false;
     map_init(&shard->gone, GONE_MAX);
     // The horizon rises now, when the read is sent, not when it is answered.
-    shard->is_paging = broker->env.store->read(broker->env.store, page) == 0;
+    shard->is_paging = shard_read(shard, page, &shard->page_serial);
     if (!shard->is_paging) {
-        mem_free(shard->page_skip);
-        shard->page_skip = NULL;
-        shard_retry_later(shard);
-    } else if (park != NULL) {
+        mem_free(shard->page_numbers);
+        shard->page_numbers = NULL;
+        return;
+    }
+    shard->page_count++;
+    if (park != NULL) {
         park->queue->reading += limit;
     }
 }
@@ -395,7 +426,7 @@ static void raise_target(struct shard *shard)
 void window_step(struct shard *shard)
 {
     struct broker *broker = shard->broker;
-    size_t room = pool_left(&broker->entries);
+    size_t room = entry_room(broker);
 
     if (!wants_page(shard)) {
         return; // Without a clock nobody knows what is near.
@@ -428,7 +459,7 @@ static void refill(struct broker *broker, struct queue_state *queue)
 
     while (queue->line_len + queue->reading <= max / 2) {
         struct park *park = park_first(queue, may_refill);
-        int64_t room = (int64_t)pool_left(&broker->entries);
+        int64_t room = (int64_t)entry_room(broker);
         int64_t wanted = max - queue->line_len - queue->reading;
 
         if (park == NULL || room < PAGE_ROW_COUNT_MIN) {
@@ -465,34 +496,62 @@ static void rewind_all(struct shard *shard, struct place place)
     }
 }
 
-/* Let go of what is due after a bucket. Only quiet entries: a claim is never forgotten. */
-static void evict_after(struct shard *shard, int64_t bucket)
+void window_reload(struct shard *shard)
 {
-    struct broker *broker = shard->broker;
-    size_t count;
+    rewind_all(shard, (struct place){INT64_MIN, 0});
+    tell(shard->broker, "reload", shard, 0, 0, 0);
+    shard_retry_later(shard); // Memory is short.
+}
 
-    do {
-        struct map_iter iter = {0};
-        struct entry *entry;
-
-        count = 0;
-        while (count < ARRAY_COUNT(broker->evicted) &&
-               (entry = map_next(&shard->entries, &iter)) != NULL) {
-            if (entry->state == ENTRY_WAITING && due_bucket(entry->due_ms) > bucket) {
-                broker->evicted[count++] = entry;
-            }
-        }
-        for (size_t i = 0; i < count; i++) {
-            entry_free(shard, broker->evicted[i]);
-        }
-    } while (count == ARRAY_COUNT(broker->evicted));
+/* What is due after a bucket need not be in memory any more, and is let go of bit by bit. */
+static void shrink_to(struct shard *shard, int64_t bucket)
+{
     rewind_all(shard, (struct place){bucket, INT64_MAX});
     shard->target = time_min(shard->target, bucket);
 }
 
-/* Lines that have become too long, because others have lines too by now. The last come go. */
+/* Only quiet entries: a claim is never forgotten. No cursor is past the target, nor will be when a
+ * page in flight has come. */
+static bool is_beyond(const struct shard *shard, const struct entry *entry)
+{
+    return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
+           due_bucket(entry_due_ms(entry)) > shard->target;
+}
+
+/* Whether what a smaller window leaves out is still being let go of. */
+static bool is_shedding(const struct broker *broker)
+{
+    return broker->shed_shard < broker->options.cluster.shard_count;
+}
+
+/* Let go of it: as much as is done in one turn. */
+static void shed(struct broker *broker)
+{
+    struct entry_walk walk = {broker->shed_chain, SHED_LOOKS};
+
+    while (is_shedding(broker) && walk.looks > 0) {
+        struct shard *shard = &broker->shards[broker->shed_shard];
+        size_t count = entry_collect(shard, &walk, is_beyond);
+
+        for (size_t i = 0; i < count; i++) {
+            entry_free(shard, broker->collected[i]);
+        }
+        if (walk.chain == 0 && count == 0) {
+            broker->shed_shard++;
+            walk.chain = UINT32_MAX;
+        }
+    }
+    broker->shed_chain = walk.chain;
+    broker->is_behind = broker->is_behind || is_shedding(broker);
+}
+
+/* Lines that have become too long, because others have lines too by now. The last come go, as many
+ * as in one turn. */
 static void trim_lines(struct broker *broker)
 {
+    uint32_t count = 0;
+
+    broker->is_trimming = false;
     for (uint32_t i = 0; i < broker->queue_count; i++) {
         struct queue_state *queue = broker->queues[i];
         uint32_t max = line_max(broker);
@@ -500,6 +559,11 @@ static void trim_lines(struct broker *broker)
         while (queue->line_len > max && !list_is_empty(&queue->ready)) {
             struct entry *entry = CONTAINER_OF(queue->ready.previous, struct entry, ready);
 
+            if (count++ == TRIM_MAX) {
+                broker->is_trimming = true;
+                broker->is_behind = true;
+                return;
+            }
             if (!window_park(&broker->shards[entry->shard], entry)) {
                 return;
             }
@@ -513,12 +577,12 @@ void window_adapt(struct broker *broker)
     size_t used;
 
     trim_lines(broker);
-    used = pool_used(&broker->entries);
+    used = entry_count(broker);
     if (used < max / 2 && broker->window_ms < broker->options.window_ms) {
         broker->window_ms = time_min(broker->window_ms * 2, broker->options.window_ms);
         return;
     }
-    if (used < max - max / 8 || broker->window_ms <= WINDOW_MS_MIN) {
+    if (used < max - max / 8 || broker->window_ms <= WINDOW_MS_MIN || is_shedding(broker)) {
         return;
     }
     broker->window_ms = time_max(broker->window_ms / 2, WINDOW_MS_MIN);
@@ -526,8 +590,20 @@ void window_adapt(struct broker *broker)
         struct shard *shard = &broker->shards[i];
 
         if (shard->state == SHARD_LOADING || shard->state == SHARD_ACTIVE) {
-            evict_after(shard,
-                        due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
+            shrink_to(shard,
+                      due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
         }
+    }
+    broker->shed_shard = 0;
+    broker->shed_chain = UINT32_MAX;
+}
+
+void window_shed(struct broker *broker)
+{
+    if (broker->is_trimming) {
+        trim_lines(broker);
+    }
+    if (is_shedding(broker)) {
+        shed(broker);
     }
 }

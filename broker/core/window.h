@@ -30,6 +30,9 @@ void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t 
  */
 bool window_park(struct shard *shard, struct entry *entry);
 
+/* What was let go of may be missing: read everything again. */
+void window_reload(struct shard *shard);
+
 /* A task has left memory; a page that is being read must not bring it back. */
 void window_forget(struct shard *shard, int64_t seq);
 
@@ -47,6 +50,9 @@ void window_step(struct shard *shard);
 
 /* Once per tick: read on for queues that are parked somewhere and whose line has become short. */
 void window_refill(struct broker *broker);
+
+/* Once per tick: let go of some of what a smaller window, or a shorter line, leaves out. */
+void window_shed(struct broker *broker);
 
 /* Once a scan: shrink the window of all shards when entries run short, widen it when quiet. */
 void window_adapt(struct broker *broker);

@@ -23,8 +23,8 @@
 /* A claim that just missed a batch waits for that commit and then for its own. */
 #define LEAD_COMMITS 2
 
-/* What each class may fill of a batch, whatever the others ask for. */
-#define BATCH_SHARE (BATCH_OP_COUNT_MAX / 4)
+/* What each class may fill of a batch, whatever the others ask for: one part of so many. */
+#define BATCH_SHARES 4
 
 /* Operations that one piece of work adds at most: displace, insert, claim. */
 #define OPS_PER_WORK 3U
@@ -36,6 +36,11 @@ static const uint32_t LANE_CAPACITY[WRITER_CLASS_COUNT] = {
     [WRITER_CALL] = CALL_OPS_MAX,
 };
 
+_Static_assert(BROKER_BATCH_OP_MIN / BATCH_SHARES >= OPS_PER_WORK,
+               "each class gets some work into each batch");
+_Static_assert(CLAIM_OPS_MAX <= CALL_OPS_MAX && SETTLE_OPS_MAX <= CALL_OPS_MAX,
+               "writer.taken has a bit for each operation of any lane");
+
 int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
 {
     writer->broker = broker;
@@ -46,7 +51,9 @@ int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
     map_init(&writer->keys, BATCH_OP_COUNT_MAX);
     map_init(&writer->letters, BATCH_OP_COUNT_MAX);
     for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
-        if (lane_init(&writer->lanes[i], LANE_CAPACITY[i]) != 0) {
+        int64_t room = time_min(LANE_CAPACITY[i], broker->options.waiting_op_max);
+
+        if (lane_init(&writer->lanes[i], (uint32_t)room) != 0) {
             return ERR_NO_MEMORY;
         }
     }
@@ -213,7 +220,7 @@ static void count_batch(struct writer *writer, int result)
         broker->stats.batch_unknown++;
     }
     if (result != 0) {
-        writer->retry_at = broker->now.boot + RETRY_US;
+        writer->retry_at = broker->now.boot + broker->options.retry_us;
         if (writer->failing_since == 0) {
             writer->failing_since = broker->now.boot;
         }
@@ -369,58 +376,90 @@ static bool joins(struct writer *writer, const struct store_op *op)
     return map_put(&writer->keys, hash, writer) == 0;
 }
 
-/* The first operation of a lane and those that must be in its batch; bytes of all. */
-static uint32_t chain(const struct lane *lane, size_t *bytes)
+/* The operation at a place of a lane and those that must be in its batch; bytes of all. */
+static uint32_t chain(const struct lane *lane, uint32_t at, size_t *bytes)
 {
     uint32_t length = 0;
 
     *bytes = 0;
     do {
-        *bytes += store_op_bytes(lane_op(lane, length));
+        *bytes += store_op_bytes(lane_op(lane, at + length));
         length++;
-    } while (lane_note(lane, length - 1)->is_paired);
+    } while (lane_note(lane, at + length - 1)->is_paired);
     return length;
 }
 
-/* Move the first chain of a lane into the batch. False: it does not fit, or its key does not. */
-static bool move_chain(struct writer *writer, struct lane *lane, uint32_t limit)
+/* Whether all of a chain may join. It has one insert at most. */
+static bool chain_joins(struct writer *writer, const struct lane *lane, uint32_t at,
+                        uint32_t length)
 {
-    size_t bytes;
-    uint32_t length = chain(lane, &bytes);
-
-    if (writer->count + length > limit || writer->bytes + bytes > BATCH_BYTES_MAX) {
-        return false;
-    }
     for (uint32_t i = 0; i < length; i++) {
-        if (!joins(writer, lane_op(lane, i))) {
-            return false; // A chain has one insert at most.
+        if (!joins(writer, lane_op(lane, at + i))) {
+            return false;
         }
     }
-    for (uint32_t i = 0; i < length; i++) {
-        writer->ops[writer->count] = *lane_op(lane, i);
-        writer->notes[writer->count] = *lane_note(lane, i);
-        writer->count++;
-    }
-    writer->bytes += bytes;
-    lane_drop(lane, length);
     return true;
 }
 
+/* Copy a chain into the batch. */
+static void take_chain(struct writer *writer, const struct lane *lane, uint32_t at, uint32_t length)
+{
+    for (uint32_t i = at; i < at + length; i++) {
+        writer->ops[writer->count] = *lane_op(lane, i);
+        writer->notes[writer->count] = *lane_note(lane, i);
+        writer->count++;
+        writer->taken[i / 64] |= UINT64_C(1) << (i % 64);
+    }
+}
+
+/* What was taken of the first `end` of a lane leaves it; the others close up, in their order. */
+static void drop_taken(struct writer *writer, struct lane *lane, uint32_t end)
+{
+    uint32_t place = end;
+
+    for (uint32_t i = end; i-- > 0;) {
+        if ((writer->taken[i / 64] >> (i % 64) & 1) == 0 && --place != i) {
+            *lane_op(lane, place) = *lane_op(lane, i);
+            *lane_note(lane, place) = *lane_note(lane, i);
+        }
+    }
+    lane_drop(lane, place);
+}
+
+/* Move what fits from a lane into the batch. Who may not join it, as the second of a key, holds up
+ * nobody behind. */
 static void move_some(struct writer *writer, struct lane *lane, uint32_t limit)
 {
-    while (lane->count > 0 && move_chain(writer, lane, limit)) {
+    uint32_t at = 0;
+
+    memset(writer->taken, 0, sizeof(writer->taken));
+    while (at < lane->count) {
+        size_t bytes;
+        uint32_t length = chain(lane, at, &bytes);
+
+        if (writer->count + length > limit || writer->bytes + bytes > BATCH_BYTES_MAX) {
+            break;
+        }
+        if (chain_joins(writer, lane, at, length)) {
+            take_chain(writer, lane, at, length);
+            writer->bytes += bytes;
+        }
+        at += length;
     }
+    drop_taken(writer, lane, at);
 }
 
 /* Each lane gets its share first, so that no class of work starves; then the order of classes. */
 static void fill_batch(struct writer *writer)
 {
+    uint32_t room = writer->broker->options.batch_op_max;
+
     writer->bytes = 0;
     for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
-        move_some(writer, &writer->lanes[i], writer->count + BATCH_SHARE);
+        move_some(writer, &writer->lanes[i], writer->count + room / BATCH_SHARES);
     }
     for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
-        move_some(writer, &writer->lanes[i], BATCH_OP_COUNT_MAX);
+        move_some(writer, &writer->lanes[i], room);
     }
     map_fini(&writer->keys);
     map_fini(&writer->letters);
@@ -459,7 +498,7 @@ void writer_step(struct writer *writer)
         return;
     }
     if (!prepare_group(writer)) {
-        writer->retry_at = broker->now.boot + RETRY_US; // Short of memory.
+        writer->retry_at = broker->now.boot + broker->options.retry_us; // Short of memory.
         return;
     }
     if (writer->is_sweep_due) {
@@ -482,7 +521,7 @@ void writer_step(struct writer *writer)
             pool_give(&broker->groups, writer->group);
             writer->group = NULL;
         }
-        writer->retry_at = broker->now.boot + RETRY_US;
+        writer->retry_at = broker->now.boot + broker->options.retry_us;
         return;
     }
     writer->is_flying = true;

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define METADATA_COUNT_MAX 7
+#define METADATA_COUNT_MAX 8
 #define NUMBER_SIZE        24
 
 /* Must not move: metadata points into it. */
@@ -51,6 +51,9 @@ static void fill_metadata(struct method_call *mc, const struct target_call *call
     add_metadata(mc, METADATA_QUEUE, slice_of(call->queue));
     if (call->key.len > 0) {
         add_metadata(mc, METADATA_KEY, call->key);
+    }
+    if (call->order_key.len > 0) {
+        add_metadata(mc, METADATA_ORDER_KEY, call->order_key);
     }
 }
 

@@ -15,7 +15,8 @@
 #define METADATA_DEADLINE  "foliot-deadline"
 #define METADATA_NAMESPACE "foliot-namespace"
 #define METADATA_QUEUE     "foliot-queue"
-#define METADATA_KEY       "foliot-key-bin" /* only if the task has a key */
+#define METADATA_KEY       "foliot-key-bin"       /* only if the task has a key */
+#define METADATA_ORDER_KEY "foliot-order-key-bin" /* only if it has one */
 
 /*
  * Start an attempt.

@@ -291,6 +291,7 @@ static int write_call(struct delivery_call *dc, const struct target_call *call)
         .id = call->id,
         .queue = {call->tenant, call->queue},
         .key = call->key,
+        .order_key = call->order_key,
         .due_ms = call->due_ms,
         .deadline_ms = call->deadline_ms,
         .attempt = call->attempt,

@@ -52,11 +52,12 @@ typedef void (*target_done_fn)(struct target_call *call, const struct target_res
  */
 struct target_call {
     struct task_id id;
-    uint32_t attempt;   /* 1 for the first */
-    const char *tenant; /* namespace of the queue */
-    const char *queue;  /* its name */
-    const char *path;   /* "/package.Service/Method"; of a receiver NULL */
-    struct slice key;   /* empty if none */
+    uint32_t attempt;       /* 1 for the first */
+    const char *tenant;     /* namespace of the queue */
+    const char *queue;      /* its name */
+    const char *path;       /* "/package.Service/Method"; of a receiver NULL */
+    struct slice key;       /* empty if none */
+    struct slice order_key; /* empty if none */
     struct slice payload;
     struct slice tags; /* canonical text (lib/model/tags.h) */
     wall_ms due_ms;

@@ -1,190 +1,194 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * foliot bench create: makes many tasks at a steady rate and writes down each one that was
- * answered, so that a checker can compare what was promised with what was received.
+ * foliot bench: what a cluster takes, and how late it is. Each mode is a command; without a mode
+ * all of them run, one after the other.
  */
-#include "client/cli/bench_load.h"
+#include "client/cli/bench_report.h"
+#include "client/cli/bench_run.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
-#include "client/cli/json.h"
-#include "client/cli/moment.h"
-#include "lib/io/entropy.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#define COUNT_DEFAULT       1000
-#define COUNT_MAX           100000000
-#define RATE_MAX            10000000
-#define OUTSTANDING_DEFAULT 64
-#define PAYLOAD_DEFAULT     100
-#define PATIENCE_MS         30000
+/* What is run, and what came of it. */
+struct runs {
+    struct plan plans[BENCH_MODE_COUNT];
+    struct bench_result results[BENCH_MODE_COUNT];
+    size_t count;
+};
 
-static int read_times(const struct args *args, struct load_options *out)
+static int report(const struct args *args, struct output *output, const struct runs *runs)
 {
-    if (args_span(args, "delay-min", &out->delay_min_ms) != 0 ||
-        args_span(args, "delay-max", &out->delay_max_ms) != 0 ||
-        args_span(args, "patience", &out->patience_ms) != 0) {
-        return CLI_USAGE;
+    bool wants_histogram = runs->count == 1 || args_has(args, "histogram");
+    bool is_good = true;
+
+    for (size_t i = 0; i < runs->count; i++) {
+        bench_report_add(output, &runs->plans[i], &runs->results[i]);
+        is_good = is_good && bench_result_is_good(&runs->results[i]);
     }
-    if (args_has(args, "delay-min") && !args_has(args, "delay-max")) {
-        out->delay_max_ms = out->delay_min_ms;
+    for (size_t i = 0; i < runs->count && wants_histogram; i++) {
+        bench_report_histogram(output, &runs->plans[i], &runs->results[i]);
     }
-    if (out->delay_max_ms < out->delay_min_ms || out->delay_max_ms > DELAY_MS_MAX) {
-        return cli_usage("--delay-max must be at least --delay-min and at most a hundred years "
-                         "(DELAY_MS_MAX)");
-    }
-    if (args_has(args, "at")) {
-        out->at.kind = WHEN_DUE; // one moment for all, however long the making takes
-        return moment_option_wall(args, "at", &out->at.due_ms);
-    }
-    return CLI_OK;
+    return is_good ? CLI_OK : CLI_ERROR;
 }
 
-static int read_options(const struct args *args, struct load_options *out)
+/* Each of them, until one ends with an error or is interrupted; what ran is shown. */
+static int run_all(const struct args *args, struct runs *runs, size_t count)
 {
-    int64_t seed = -1;
+    struct output output;
+    int code = output_init(&output, args, &BENCH_LAYOUT);
+    int shown;
 
-    memset(out, 0, sizeof(*out));
-    out->queue.tenant = args_text(args, "namespace", NAMESPACE_DEFAULT);
-    out->queue.name = args_text(args, "queue", "");
-    out->count = COUNT_DEFAULT;
-    out->outstanding = OUTSTANDING_DEFAULT;
-    out->batch = 1;
-    out->payload_bytes = PAYLOAD_DEFAULT;
-    out->patience_ms = PATIENCE_MS;
-    if (out->queue.name[0] == '\0') {
-        return cli_usage("name the queue: --queue NAME");
+    for (size_t i = 0; i < count && code == CLI_OK; i++) {
+        runs->count = i + 1;
+        code = bench_run(&runs->plans[i], args, &runs->results[i]);
+        if (runs->results[i].is_interrupted) {
+            break;
+        }
     }
-    if (args_number(args, "count", 1, COUNT_MAX, &out->count) != 0 ||
-        args_number(args, "rate", 0, RATE_MAX, &out->rate) != 0 ||
-        args_number(args, "outstanding", 1, LOAD_OUTSTANDING_MAX, &out->outstanding) != 0 ||
-        args_number(args, "batch", 1, BATCH_ITEM_COUNT_MAX, &out->batch) != 0 ||
-        args_number(args, "payload-bytes", 0, PAYLOAD_BYTES_MAX, &out->payload_bytes) != 0 ||
-        args_number(args, "seed", 0, INT64_MAX / 16, &seed) != 0) {
-        return CLI_USAGE;
+    if (runs->count > 0 && code != CLI_OK) {
+        runs->count--; // The last one has nothing to say.
     }
-    out->seed = seed < 0 ? entropy_u64() : (uint64_t)seed;
-    if (args_has(args, "keyed")) {
-        (void)snprintf(out->key_prefix, sizeof(out->key_prefix), "bench-%016" PRIx64 "-",
-                       out->seed);
+    if (runs->count > 0) {
+        int bad = report(args, &output, runs);
+
+        shown = output_end(&output);
+        code = code != CLI_OK ? code : shown != CLI_OK ? shown : bad;
     }
-    return read_times(args, out);
+    output_fini(&output);
+    return code;
 }
 
-static void write_summary_json(const struct load_result *result, struct buf *out)
+static int run_modes(const struct args *args, const enum bench_mode *modes, size_t count)
 {
-    struct json json;
-
-    json_init(&json, out);
-    json_open(&json, NULL, '{');
-    json_int(&json, "created", (int64_t)result->created);
-    json_int(&json, "existing", (int64_t)result->existing);
-    json_int(&json, "failed", (int64_t)result->failed);
-    json_int(&json, "unknown", (int64_t)result->unknown);
-    json_int(&json, "retries", (int64_t)result->retries);
-    json_int(&json, "elapsedUs", result->elapsed_us);
-    json_int(&json, "answerP50Us", metric_quantile(&result->answer_us, 5000));
-    json_int(&json, "answerP99Us", metric_quantile(&result->answer_us, 9900));
-    json_int(&json, "answerMaxUs", result->answer_us.max);
-    json_close(&json, '}');
-    (void)buf_append_text(out, "\n");
-}
-
-static void write_summary_text(const struct load_result *result, struct buf *out)
-{
-    int64_t elapsed_ms = result->elapsed_us / US_PER_MS;
-    int64_t p50_us = metric_quantile(&result->answer_us, 5000);
-    int64_t p99_us = metric_quantile(&result->answer_us, 9900);
-
-    (void)buf_printf(out,
-                     "created %" PRIu64 ", existing %" PRIu64 ", failed %" PRIu64
-                     ", unknown %" PRIu64 ", tried again %" PRIu64 "\n",
-                     result->created, result->existing, result->failed, result->unknown,
-                     result->retries);
-    (void)buf_printf(out,
-                     "%" PRId64 ".%03d s, %" PRId64 " tasks/s; answer p50 %" PRId64
-                     ".%03d ms, p99 %" PRId64 ".%03d ms, max %" PRId64 ".%03d ms\n",
-                     elapsed_ms / 1000, (int)(elapsed_ms % 1000),
-                     (int64_t)result->created * 1000 / time_max(elapsed_ms, 1), p50_us / 1000,
-                     (int)(p50_us % 1000), p99_us / 1000, (int)(p99_us % 1000),
-                     result->answer_us.max / 1000, (int)(result->answer_us.max % 1000));
-}
-
-/* The summary goes to standard output if the lines do not. */
-static int print_summary(const struct args *args, const struct load_result *result)
-{
-    struct buf text;
+    static struct runs runs; // large
     int code = CLI_OK;
 
-    buf_init(&text, 4096);
-    (command_wants_json(args) ? write_summary_json : write_summary_text)(result, &text);
-    if (args_has(args, "out")) {
-        code = command_print(&text);
-    } else {
-        (void)fputs(buf_text(&text), stderr);
+    memset(&runs, 0, sizeof(runs));
+    for (size_t i = 0; i < count && code == CLI_OK; i++) {
+        code = plan_read(modes[i], args, &runs.plans[i]);
     }
-    buf_fini(&text);
-    if (code == CLI_OK && result->failed + result->unknown > 0) {
-        code = CLI_ERROR;
+    if (code == CLI_OK) {
+        code = run_all(args, &runs, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        plan_fini(&runs.plans[i]);
     }
     return code;
 }
 
-static int bench_create(const struct args *args)
+static int run_mode(const struct args *args, enum bench_mode mode)
 {
-    static struct load_result result;
-    const char *path = args_text(args, "out", NULL);
-    struct load_options options;
-    struct channels channels;
-    int code = read_options(args, &options);
-
-    if (code != CLI_OK) {
-        return code;
-    }
-    memset(&result, 0, sizeof(result));
-    options.is_json = command_wants_json(args);
-    options.lines = path == NULL ? stdout : fopen(path, "w");
-    if (options.lines == NULL) {
-        return cli_usage("cannot write \"%s\"", path);
-    }
-    code = channels_open(&channels, args);
-    if (code == CLI_OK) {
-        code = load_run(&channels, &options, &result);
-        channels_close(&channels);
-    }
-    if (path != NULL && fclose(options.lines) != 0 && code == CLI_OK) {
-        cli_say("could not write \"%s\"", path);
-        code = CLI_ERROR;
-    }
-    return code == CLI_OK ? print_summary(args, &result) : code;
+    return run_modes(args, &mode, 1);
 }
 
-static const struct cli_option CREATE_OPTIONS[] = {
-    {"namespace", 'n', "NAME", "namespace of the queue (default \"default\")"},
-    {"queue", 'q', "NAME", "queue of the tasks"},
-    {"count", 'c', "N", "tasks to make (default 1000)"},
-    {"rate", 'r', "N", "tasks per second; 0 (default): as fast as they are answered"},
-    {"outstanding", 0, "N", "calls that may wait for their answers (default 64)"},
-    {"batch", 'b', "N", "tasks in one call: 1 (default) uses Create, more BatchCreate"},
-    {"delay-min", 0, "SPAN", "shortest delay of a task (default 0ms)"},
-    {"delay-max", 0, "SPAN", "longest delay (default as --delay-min)"},
-    {"at", 'a', "TIME", "all due at one moment, instead of delays"},
-    {"payload-bytes", 0, "N", "size of each payload (default 100)"},
-    {"keyed", 0, NULL, "give each task a key: an unknown outcome is then tried again"},
-    {"patience", 0, "SPAN",
-     "try a task again for so long before it counts as failed (default 30s)"},
-    {"seed", 0, "N", "draw keys and delays from this seed"},
-    {"out", 0, "FILE", "write the lines there; the summary then goes to standard output"},
+static int bench_precision(const struct args *args)
+{
+    return run_mode(args, BENCH_PRECISION);
+}
+
+static int bench_create(const struct args *args)
+{
+    return run_mode(args, BENCH_CREATE);
+}
+
+static int bench_create_batch(const struct args *args)
+{
+    return run_mode(args, BENCH_CREATE_BATCH);
+}
+
+static int bench_drain(const struct args *args)
+{
+    return run_mode(args, BENCH_DRAIN);
+}
+
+static int bench_steady(const struct args *args)
+{
+    return run_mode(args, BENCH_STEADY);
+}
+
+static int bench_cancel(const struct args *args)
+{
+    return run_mode(args, BENCH_CANCEL);
+}
+
+static int bench_mixed(const struct args *args)
+{
+    return run_mode(args, BENCH_MIXED);
+}
+
+static int bench_all(const struct args *args)
+{
+    enum bench_mode modes[BENCH_MODE_COUNT];
+
+    for (int i = 0; i < BENCH_MODE_COUNT; i++) {
+        modes[i] = (enum bench_mode)i;
+    }
+    return run_modes(args, modes, BENCH_MODE_COUNT);
+}
+
+/* What all modes know, and what each one knows besides; the defaults are those of bench_plan.c. */
+#define COMMON_OPTIONS                                                                             \
+    {"namespace", 'n', "NAME",                                                                     \
+     "namespace of the queue that is made for it (default \"default\")"},                          \
+        {"duration", 0, "SPAN", "measure for so long (default 5s)"},                               \
+        {"warmup", 0, "SPAN", "do the same for so long before (default 1s; drain and cancel 0s)"}, \
+        {"count", 'c', "N", "end after so many items (drain: 100000, cancel: 50000 are made)"},    \
+        {"payload-bytes", 0, "N", "size of each payload (default 100)"},                           \
+        {"keyed", 0, "PERCENT", "share of tasks with a key (default 0)"},                          \
+        {"concurrency", 0, "N", "of the queue: attempts in flight per broker (default 20000)"},    \
+        {"receiver", 0, "ADDRESS",                                                                 \
+         "numeric address of this machine that brokers send attempts to (default 127.0.0.1)"},     \
+        {"receiver-port", 0, "PORT", "its port (default 0: any)"},                                 \
+        {"await", 0, "SPAN",                                                                       \
+         "wait for the tasks that are due within so long; 0s: for none (default 1h)"},             \
+        {"patience", 0, "SPAN",                                                                    \
+         "wait for what is missing, and try again, for so long (default 30s)"},                    \
+        {"seed", 0, "N", "draw keys, delays and calls from this seed"},                            \
+        {"histogram", 0, NULL, "also show a histogram of each mode; one alone always has it"},     \
+    {                                                                                              \
+        "keep", 0, NULL, "leave the queue and its tasks behind"                                    \
+    }
+
+static const struct cli_option ALL_OPTIONS[] = {COMMON_OPTIONS};
+static const struct cli_option MODE_OPTIONS[] = {
+    {"rate", 'r', "N",
+     "items per second, by a schedule that waits for no answer; 0: as fast as they are answered"},
+    {"outstanding", 0, "N", "calls that may wait for their answers (default 64, of batches 8)"},
+    {"batch", 'b', "N", "items in one call (default 1, 100 or 500)"},
+    {"delay", 'd', "SPAN",
+     "of each task: 5s, 1s..10s, exp:30s, or several with commas, drawn equally often"},
+    {"lead", 0, "SPAN", "drain: how far ahead the instant is at which all are due"},
+    COMMON_OPTIONS,
 };
 
+#define MODE(verb, summary, examples, run)                                                     \
+    {                                                                                          \
+        "bench", verb, "", 0, summary, examples, MODE_OPTIONS, ARRAY_COUNT(MODE_OPTIONS), run, \
+            COMMAND_CALLS | COMMAND_ROWS                                                       \
+    }
+
 const struct command BENCH_COMMANDS[] = {
-    {"bench", "create", "", 0, "Create many tasks and write down each one that was answered.",
-     "  foliot bench create -q mail --rate 500 --count 5000 --delay-min 1s --delay-max 5s --keyed "
-     "-o json\n"
-     "  foliot bench create -q mail -c 100000 --batch 500 --at 2026-01-02T03:04:05Z --out ids\n",
-     CREATE_OPTIONS, ARRAY_COUNT(CREATE_OPTIONS), bench_create,
-     COMMAND_CALLS | COMMAND_LINES | COMMAND_TIMES},
+    {"bench", "", "", 0, "Run every mode for some seconds, one after the other.",
+     "  foliot bench\n  foliot bench --duration 2s --keyed 50 -o json\n", ALL_OPTIONS,
+     ARRAY_COUNT(ALL_OPTIONS), bench_all, COMMAND_CALLS | COMMAND_ROWS},
+    MODE("precision", "How late few tasks a second are: 500/s, one call each.",
+         "  foliot bench precision\n  foliot bench precision --rate 1000 --delay exp:2s\n",
+         bench_precision),
+    MODE("create", "How many single creates are answered: 64 calls wait.",
+         "  foliot bench create\n  foliot bench create --rate 2000 --outstanding 512\n",
+         bench_create),
+    MODE("create-batch", "How many tasks are created in batches.",
+         "  foliot bench create-batch --batch 1000 --keyed 100 --delay 0s..1h,0s..30d\n",
+         bench_create_batch),
+    MODE("drain", "How fast tasks run that are all due at one instant.",
+         "  foliot bench drain --count 1000000 --lead 20s\n", bench_drain),
+    MODE("steady", "Create, run and settle at a rate, all at once.",
+         "  foliot bench steady --rate 20000 --duration 30s\n", bench_steady),
+    MODE("cancel", "How many cancels of tasks that are not due are answered.",
+         "  foliot bench cancel\n  foliot bench cancel --batch 500 --outstanding 8\n",
+         bench_cancel),
+    MODE("mixed", "Creates, cancels, updates and gets at a rate.",
+         "  foliot bench mixed --rate 5000 -o wide\n", bench_mixed),
 };
 const size_t BENCH_COMMAND_COUNT = ARRAY_COUNT(BENCH_COMMANDS);

@@ -74,6 +74,7 @@ static void write_shard(struct json *json, const struct shard_owner_view *shard)
     (void)snprintf(state, sizeof(state), "SHARD_STATE_%s", state_name(shard->state));
     json_text(json, "state", state);
     json_time(json, "since", shard->since_ms);
+    json_int(json, "auditFaults", shard->audit_faults);
     json_close(json, '}');
 }
 
@@ -97,6 +98,22 @@ static void write_shards(struct json *json, const struct topology *topology)
     }
 }
 
+static void write_databases(struct json *json, const struct topology *topology)
+{
+    struct database_view database;
+    char system[24];
+
+    for (size_t i = 0; i < topology->database_count; i++) {
+        codec_read_topology_database(topology, i, &database);
+        (void)snprintf(system, sizeof(system), "%" PRIu64, database.system_id);
+        json_open(json, NULL, '{');
+        json_text(json, "name", database.name);
+        json_text(json, "systemId", system);
+        json_int(json, "timeline", database.timeline);
+        json_close(json, '}');
+    }
+}
+
 /* The answer as it is. */
 static void write_topology(struct json *json, const struct topology *topology)
 {
@@ -112,6 +129,9 @@ static void write_topology(struct json *json, const struct topology *topology)
     json_close(json, ']');
     json_open(json, "shards", '[');
     write_shards(json, topology);
+    json_close(json, ']');
+    json_open(json, "databases", '[');
+    write_databases(json, topology);
     json_close(json, ']');
     json_close(json, '}');
 }
@@ -144,6 +164,20 @@ static void add_broker(struct output *output, const struct broker_view *broker)
                                      broker->instance, config});
 }
 
+/* What a person compares after a promotion: which server, which timeline. */
+static void say_databases(struct output *output, const struct topology *topology)
+{
+    struct database_view database;
+
+    for (size_t i = 0; i < topology->database_count; i++) {
+        codec_read_topology_database(topology, i, &database);
+        if (database.system_id != 0) {
+            output_head(output, "database %s: system %" PRIu64 ", timeline %" PRIu32, database.name,
+                        database.system_id, database.timeline);
+        }
+    }
+}
+
 static void add_brokers(struct output *output, const struct topology *topology)
 {
     const struct topology_head *head = &topology->head;
@@ -162,6 +196,7 @@ static void add_brokers(struct output *output, const struct topology *topology)
                 " without owner (as %s sees it)",
                 head->cluster, topology->broker_count, topology->broker_count == 1 ? "" : "s",
                 head->shard_count, count_unowned(topology), head->answered_by);
+    say_databases(output, topology);
     for (size_t i = 0; i < topology->broker_count; i++) {
         codec_read_topology_broker(topology, i, &broker);
         add_broker(output, &broker);

@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* Different words that are offered for a misspelt one. */
-#define WORD_COUNT_MAX 64
+#define WORD_COUNT_MAX 128
 
 static const struct cli_option CALL_OPTIONS[] = {
     {"address", 's', "HOST:PORT", "broker to ask; several are tried in turn (FOLIOT_ADDRESS)"},
@@ -87,6 +87,7 @@ static const struct {
     {CONTEXT_COMMANDS, &CONTEXT_COMMAND_COUNT},
     {RECEIVE_COMMANDS, &RECEIVE_COMMAND_COUNT},
     {BENCH_COMMANDS, &BENCH_COMMAND_COUNT},
+    {BENCH_RECORD_COMMANDS, &BENCH_RECORD_COMMAND_COUNT},
     {OTHER_COMMANDS, &OTHER_COMMAND_COUNT},
 };
 
@@ -113,15 +114,22 @@ const struct command *command_at(size_t index)
 
 const struct command *command_find(const char *noun, const char *verb)
 {
+    const struct command *alone = NULL;
+    size_t count = 0;
+
     for (size_t i = 0; i < command_count(); i++) {
         const struct command *command = command_at(i);
 
-        if (strcmp(command->noun, noun) == 0 &&
-            (command->verb[0] == '\0' || strcmp(command->verb, verb) == 0)) {
+        if (strcmp(command->noun, noun) != 0) {
+            continue;
+        }
+        if (command->verb[0] != '\0' && strcmp(command->verb, verb) == 0) {
             return command;
         }
+        alone = command->verb[0] == '\0' ? command : alone;
+        count++;
     }
-    return NULL;
+    return count <= 1 || verb[0] == '\0' || verb[0] == '-' ? alone : NULL;
 }
 
 bool command_is_noun(const char *noun)
@@ -185,7 +193,8 @@ static int refuse_verb(const char *noun, const char *verb)
     size_t len = 0;
 
     for (size_t i = 0; i < command_count(); i++) {
-        if (strcmp(command_at(i)->noun, noun) == 0 && count < WORD_COUNT_MAX) {
+        if (strcmp(command_at(i)->noun, noun) == 0 && command_at(i)->verb[0] != '\0' &&
+            count < WORD_COUNT_MAX) {
             verbs[count++] = command_at(i)->verb;
         }
     }

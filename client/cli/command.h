@@ -61,6 +61,8 @@ extern const struct command RECEIVE_COMMANDS[];
 extern const size_t RECEIVE_COMMAND_COUNT;
 extern const struct command BENCH_COMMANDS[];
 extern const size_t BENCH_COMMAND_COUNT;
+extern const struct command BENCH_RECORD_COMMANDS[];
+extern const size_t BENCH_RECORD_COMMAND_COUNT;
 extern const struct command OTHER_COMMANDS[];
 extern const size_t OTHER_COMMAND_COUNT;
 
@@ -68,7 +70,8 @@ extern const size_t OTHER_COMMAND_COUNT;
 size_t command_count(void);
 const struct command *command_at(size_t index);
 
-/* The command of a noun and a verb; a noun that stands alone takes any verb. NULL if none. */
+/* The command of a noun and a verb; a noun that only stands alone takes any verb, one that can
+ * stand alone none or an option. NULL if none. */
 const struct command *command_find(const char *noun, const char *verb);
 
 /* Is there a command of this noun? */

@@ -67,7 +67,7 @@ static void offer_nouns(void)
 static void offer_verbs(const char *noun)
 {
     for (size_t i = 0; i < command_count(); i++) {
-        if (strcmp(command_at(i)->noun, noun) == 0) {
+        if (strcmp(command_at(i)->noun, noun) == 0 && command_at(i)->verb[0] != '\0') {
             offer(command_at(i)->verb);
         }
     }
@@ -183,11 +183,10 @@ int complete_words(int count, char **words)
         offer_nouns();
         return CLI_OK;
     }
-    if (count == 2 && (command == NULL || command->verb[0] != '\0')) {
+    if (count == 2 && words[1][0] != '-') {
         offer_verbs(words[0]);
-        return CLI_OK;
     }
-    if (command == NULL) {
+    if (command == NULL || (count == 2 && command->verb[0] != '\0')) {
         return CLI_OK;
     }
     command_tables(command, &tables);

@@ -115,7 +115,7 @@ static int walk_dead(struct run *run, struct dead_request *request, uint64_t cou
 
 static const struct output_column LIST_COLUMNS[] = {
     {"ID", false},    {"KEY", false}, {"DIED", false},   {"ATTEMPT", false}, {"FAILURES", true},
-    {"ERROR", false}, {"DUE", true},  {"CREATED", true}, {"PAYLOAD", true},
+    {"ERROR", false}, {"DUE", true},  {"CREATED", true}, {"PAYLOAD", true},  {"ORDER KEY", true},
 };
 static const struct output_layout LIST_LAYOUT = {LIST_COLUMNS, ARRAY_COUNT(LIST_COLUMNS), 0,
                                                  "dead"};
@@ -128,6 +128,9 @@ static void dead_json(struct json *json, const struct task_view *view)
     json_open(json, NULL, '{');
     json_text(json, "id", id);
     json_slice(json, "key", view->key);
+    if (view->order_key.len > 0) {
+        json_slice(json, "orderKey", view->order_key);
+    }
     json_time(json, "dueTime", view->due_ms);
     json_time(json, "createTime", view->created_ms);
     json_time(json, "deadTime", view->ended_ms);
@@ -143,6 +146,7 @@ static int list_one(struct run *run, const struct task_view *view)
 {
     char id[TASK_ID_TEXT_LEN + 1];
     char key[KEY_BYTES_MAX + 1];
+    char order_key[ORDER_KEY_BYTES_MAX + 1];
     char error[ERROR_TEXT_BYTES_MAX + 1];
     char times[3][TIMETEXT_BYTES];
     char numbers[3][24];
@@ -154,6 +158,8 @@ static int list_one(struct run *run, const struct task_view *view)
     }
     task_id_format(view->id, id);
     (void)snprintf(key, sizeof(key), "%.*s", (int)view->key.len, (const char *)view->key.data);
+    (void)snprintf(order_key, sizeof(order_key), "%.*s", (int)view->order_key.len,
+                   (const char *)view->order_key.data);
     (void)snprintf(error, sizeof(error), "%.*s", (int)view->error.len,
                    (const char *)view->error.data);
     moment_write(view->ended_ms, times[0]);
@@ -163,7 +169,7 @@ static int list_one(struct run *run, const struct task_view *view)
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, view->failures);
     (void)snprintf(numbers[2], sizeof(numbers[2]), "%zu bytes", view->payload.len);
     output_row(&run->output, (const char *const[]){id, key, times[0], numbers[0], numbers[1], error,
-                                                   times[1], times[2], numbers[2]});
+                                                   times[1], times[2], numbers[2], order_key});
     return CLI_OK;
 }
 
@@ -378,8 +384,10 @@ static int confirm_change(struct run *run, const struct dead_change *change, uin
     const char *error = args_text(run->args, "error", NULL);
     char what[512];
 
-    (void)snprintf(what, sizeof(what), "%s %" PRIu64 " dead letters: namespace %s, queue %s%s%s%s",
-                   change->verb, matched, args_text(run->args, "namespace", NAMESPACE_DEFAULT),
+    (void)snprintf(what, sizeof(what),
+                   "%s %s%" PRIu64 " dead letters: namespace %s, queue %s%s%s%s", change->verb,
+                   args_has(run->args, "all") ? "all " : "", matched,
+                   args_text(run->args, "namespace", NAMESPACE_DEFAULT),
                    args_text(run->args, "queue", ""), error == NULL ? "" : ", error with \"",
                    error == NULL ? "" : error, error == NULL ? "" : "\"");
     return confirm_count(run->args, what, matched);
@@ -413,6 +421,20 @@ static int read_rate(const struct args *args, int64_t *out)
     return CLI_OK;
 }
 
+/* All of a queue are meant only by who says so: a filter that a script has left empty is none. */
+static int check_choice(const struct args *args, const struct dead_request *request)
+{
+    bool is_narrow = request->id_count > 0 || request->error_contains.len > 0;
+
+    if (args_has(args, "all") && is_narrow) {
+        return cli_usage("name ids, or say which by --error TEXT, or take --all, not both");
+    }
+    if (!args_has(args, "all") && !is_narrow) {
+        return cli_usage("say which: ids, --error TEXT, or --all of the queue");
+    }
+    return CLI_OK;
+}
+
 static int run_change(struct run *run, const struct dead_change *change)
 {
     struct task_id ids[DEAD_CALL_COUNT_MAX];
@@ -422,6 +444,9 @@ static int run_change(struct run *run, const struct dead_change *change)
     uint64_t matched = run->args->operand_count;
     int code = read_request(run->args, ids, &request);
 
+    if (code == CLI_OK) {
+        code = check_choice(run->args, &request);
+    }
     if (code == CLI_OK) {
         code = read_rate(run->args, &request.rate_millis);
     }
@@ -468,6 +493,11 @@ static int dead_purge(const struct args *args)
         "error", 0, "TEXT", "only those whose error has this text in it" \
     }
 
+#define OPTION_ALL                                      \
+    {                                                   \
+        "all", 0, NULL, "all dead letters of the queue" \
+    }
+
 static const struct cli_option LIST_OPTIONS[] = {
     OPTION_DEAD_QUEUE,
     OPTION_NAMESPACE,
@@ -477,13 +507,18 @@ static const struct cli_option LIST_OPTIONS[] = {
     {"with-payload", 0, NULL, "with payloads up to 1024 bytes"},
 };
 static const struct cli_option GROUP_OPTIONS[] = {OPTION_DEAD_QUEUE, OPTION_NAMESPACE};
+
 static const struct cli_option REDRIVE_OPTIONS[] = {
-    OPTION_DEAD_QUEUE, OPTION_NAMESPACE,
-    OPTION_ERROR,      {"rate", 0, "N", "spread them: so many a second (default all at once)"},
-    OPTION_DRY_RUN,    OPTION_YES,
+    OPTION_DEAD_QUEUE,
+    OPTION_NAMESPACE,
+    OPTION_ALL,
+    OPTION_ERROR,
+    {"rate", 0, "N", "spread them: so many a second (default all at once)"},
+    OPTION_DRY_RUN,
+    OPTION_YES,
 };
 static const struct cli_option PURGE_OPTIONS[] = {
-    OPTION_DEAD_QUEUE, OPTION_NAMESPACE, OPTION_ERROR, OPTION_DRY_RUN, OPTION_YES,
+    OPTION_DEAD_QUEUE, OPTION_NAMESPACE, OPTION_ALL, OPTION_ERROR, OPTION_DRY_RUN, OPTION_YES,
 };
 
 const struct command DEAD_COMMANDS[] = {
@@ -498,10 +533,11 @@ const struct command DEAD_COMMANDS[] = {
      "Give dead letters another chance, all or some.",
      "  foliot dead redrive -q mail 0a7-0000012300000001\n"
      "  foliot dead redrive -q mail --error timeout --rate 10\n"
-     "  foliot dead redrive -q mail --yes\n",
+     "  foliot dead redrive -q mail --all --yes\n",
      REDRIVE_OPTIONS, ARRAY_COUNT(REDRIVE_OPTIONS), dead_redrive, COMMAND_CALLS | COMMAND_ROWS},
     {"dead", "purge", "[ID...]", DEAD_CALL_COUNT_MAX, "Forget dead letters, all or some.",
-     "  foliot dead purge -q mail --dry-run\n  foliot dead purge -q mail --error 'no such user'\n",
+     "  foliot dead purge -q mail --all --dry-run\n"
+     "  foliot dead purge -q mail --error 'no such user'\n",
      PURGE_OPTIONS, ARRAY_COUNT(PURGE_OPTIONS), dead_purge, COMMAND_CALLS | COMMAND_ROWS},
 };
 const size_t DEAD_COMMAND_COUNT = ARRAY_COUNT(DEAD_COMMANDS);

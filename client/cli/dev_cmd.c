@@ -29,6 +29,7 @@ static int deliver_one(struct dev *dev, const struct delivery *delivery, struct 
     struct attempt_line line = {
         .queue = delivery->queue,
         .key = delivery->key,
+        .order_key = delivery->order_key,
         .attempt = delivery->attempt,
         .due_ms = delivery->due_ms,
         .deadline_ms = delivery->deadline_ms,

@@ -12,6 +12,9 @@
 /* Where the explanation of an option begins. */
 #define HELP_COLUMN 30
 
+/* Of the column of verbs. */
+#define VERB_WIDTH 12
+
 #define HELP_BYTES_MAX 65536
 
 int help_overview(FILE *file)
@@ -22,7 +25,8 @@ int help_overview(FILE *file)
     for (size_t i = 0; i < command_count(); i++) {
         const struct command *command = command_at(i);
 
-        (void)fprintf(file, "  %-10s %-10s %s\n", command->noun, command->verb, command->summary);
+        (void)fprintf(file, "  %-10s %-*s %s\n", command->noun, VERB_WIDTH, command->verb,
+                      command->summary);
     }
     (void)fputs("\nfoliot NOUN VERB --help shows options and examples.\n"
                 "exit status: 0 ok, 1 error, 2 usage, 3 not found, 4 denied, 5 conflict, "
@@ -31,24 +35,41 @@ int help_overview(FILE *file)
     return fflush(file) == 0 ? CLI_OK : CLI_ERROR;
 }
 
+static void add_commands(struct buf *out, const char *noun)
+{
+    (void)buf_append_text(out, "\ncommands:\n");
+    for (size_t i = 0; i < command_count(); i++) {
+        const struct command *command = command_at(i);
+
+        if (strcmp(command->noun, noun) == 0) {
+            (void)buf_printf(out, "  foliot %s %-*s %s\n", noun, VERB_WIDTH, command->verb,
+                             command->summary);
+        }
+    }
+}
+
 int help_noun(const char *noun)
 {
     struct buf out;
     int code;
 
     buf_init(&out, HELP_BYTES_MAX);
-    (void)buf_printf(&out, "foliot %s: %s\n\ncommands:\n", noun, command_noun_summary(noun));
-    for (size_t i = 0; i < command_count(); i++) {
-        const struct command *command = command_at(i);
-
-        if (strcmp(command->noun, noun) == 0) {
-            (void)buf_printf(&out, "  foliot %s %-10s %s\n", noun, command->verb, command->summary);
-        }
-    }
+    (void)buf_printf(&out, "foliot %s: %s\n", noun, command_noun_summary(noun));
+    add_commands(&out, noun);
     (void)buf_printf(&out, "\nfoliot %s VERB --help shows options and examples.\n", noun);
     code = command_print(&out);
     buf_fini(&out);
     return code;
+}
+
+static bool has_verbs(const char *noun)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < command_count(); i++) {
+        count += strcmp(command_at(i)->noun, noun) == 0;
+    }
+    return count > 1;
 }
 
 /* "--name=one|two" is long: then the explanation is on the next line. */
@@ -80,6 +101,9 @@ int help_command(const struct command *command)
     (void)buf_printf(&out, "%s\n\nusage: foliot %s%s%s [OPTION…]%s%s\n", command->summary,
                      command->noun, command->verb[0] == '\0' ? "" : " ", command->verb,
                      command->operands[0] == '\0' ? "" : " ", command->operands);
+    if (command->verb[0] == '\0' && has_verbs(command->noun)) {
+        add_commands(&out, command->noun);
+    }
     for (size_t i = 0; i < tables.count; i++) {
         const struct option_group *group = &tables.groups[i];
 

@@ -262,7 +262,7 @@ static void note(struct check *check, const char *format, ...)
 
 /* Every shard has an owner that serves it, and one that has said so itself. */
 static void check_shards(const struct topology *topology, struct check *owned,
-                         struct check *serving)
+                         struct check *serving, struct check *audit)
 {
     for (size_t i = 0; i < topology->shard_count; i++) {
         struct shard_owner_view shard;
@@ -273,6 +273,10 @@ static void check_shards(const struct topology *topology, struct check *owned,
         } else if (shard.state != SHARD_VIEW_ACTIVE || shard.epoch == 0) {
             note(serving, "shard %04" PRIu32 ": %s %s", shard.shard, shard.owner,
                  shard.epoch == 0 ? "does not answer" : "does not serve it yet");
+        }
+        if (shard.audit_faults > 0) {
+            note(audit, "shard %04" PRIu32 ": %" PRIu32 ", the log of %s names them", shard.shard,
+                 shard.audit_faults, shard.owner);
         }
     }
 }
@@ -357,6 +361,7 @@ static int cluster_check(const struct args *args)
         ALIKE,
         CONFIG,
         EVEN,
+        AUDIT,
         CHECK_COUNT
     };
     struct check checks[CHECK_COUNT] = {
@@ -366,6 +371,7 @@ static int cluster_check(const struct args *args)
         [ALIKE] = {.name = "all brokers are of one version"},
         [CONFIG] = {.name = "all brokers know the same queues"},
         [EVEN] = {.name = "shards are shared out evenly"},
+        [AUDIT] = {.name = "every due task is in somebody's hands"},
     };
     struct topology topology;
     struct run run;
@@ -380,7 +386,7 @@ static int cluster_check(const struct args *args)
         code = run_refuse_answer(&run);
     }
     if (code == CLI_OK) {
-        check_shards(&topology, &checks[OWNED], &checks[SERVING]);
+        check_shards(&topology, &checks[OWNED], &checks[SERVING], &checks[AUDIT]);
         check_brokers(&topology, &checks[WRITABLE], &checks[ALIKE], &checks[CONFIG]);
         check_shares(&topology, checks[WRITABLE].fault_count == 0, &checks[EVEN]);
         code = check_print(&run, checks, CHECK_COUNT);
@@ -397,7 +403,9 @@ const struct command MEMBERS_COMMANDS[] = {
      "Have a broker hand its shards over, finish what runs in it and end, as SIGTERM does.",
      "  foliot cluster drain foliot-2\n", NULL, 0, cluster_drain, COMMAND_CALLS | COMMAND_ROWS},
     {"cluster", "check", "", 0,
-     "Check that every shard is served and all brokers agree; exit status 1 if not.",
+     "Check that every shard is served, all brokers agree and no auditor found anything; exit "
+     "status 1 if "
+     "not.",
      "  foliot cluster check\n  foliot cluster check -o json\n", NULL, 0, cluster_check,
      COMMAND_CALLS | COMMAND_ROWS},
 };

@@ -35,6 +35,21 @@ int options_key(const struct args *args, struct slice *out)
     return CLI_OK;
 }
 
+int options_order_key(const struct args *args, struct slice *out)
+{
+    const char *key = args_text(args, "order-key", "");
+
+    if (args_has(args, "order-key") && key[0] == '\0') {
+        return cli_usage("--order-key is empty, which would be none: give one, or leave it out");
+    }
+    if (strlen(key) > ORDER_KEY_BYTES_MAX) {
+        return cli_usage("--order-key has more than %d bytes (ORDER_KEY_BYTES_MAX)",
+                         ORDER_KEY_BYTES_MAX);
+    }
+    *out = slice_of(key);
+    return CLI_OK;
+}
+
 int options_task(const struct args *args, struct task_name *out)
 {
     int code;
@@ -42,6 +57,12 @@ int options_task(const struct args *args, struct task_name *out)
     memset(out, 0, sizeof(*out));
     options_queue(args, &out->queue);
     code = options_key(args, &out->key);
+    if (code == CLI_OK) {
+        code = options_order_key(args, &out->order_key);
+    }
+    if (code == CLI_OK && out->order_key.len > 0 && out->key.len == 0) {
+        code = cli_usage("--order-key goes with --key: together they name a task");
+    }
     if (code != CLI_OK) {
         return code;
     }

@@ -26,6 +26,18 @@
     {                                                                \
         "key", 'k', "KEY", "the task's own key, unique in its queue" \
     }
+#define OPTION_ORDER_KEY                                                                \
+    {                                                                                   \
+        "order-key", 0, "KEY", "tasks with the same one run one at a time, by due time" \
+    }
+#define OPTION_ORDER_KEY_OF                                          \
+    {                                                                \
+        "order-key", 0, "KEY", "order key of the task, beside --key" \
+    }
+#define OPTION_ORDER_KEY_FILTER                                 \
+    {                                                           \
+        "order-key", 0, "KEY", "only those with this order key" \
+    }
 #define OPTION_AT                                                                  \
     {                                                                              \
         "at", 'a', "TIME", "when: +15m, now, tomorrow 09:00, 2026-01-02T03:04:05Z" \
@@ -56,7 +68,11 @@ void options_queue(const struct args *args, struct queue_name *out);
  */
 MUST_USE int options_key(const struct args *args, struct slice *out);
 
-/* Which task a command is about: an id as operand, or --queue and --key. */
+/* --order-key; empty if it was not given. */
+MUST_USE int options_order_key(const struct args *args, struct slice *out);
+
+/* Which task a command is about: an id as operand, or --queue and --key, and --order-key if it has
+ * one. */
 MUST_USE int options_task(const struct args *args, struct task_name *out);
 
 /*

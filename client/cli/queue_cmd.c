@@ -29,6 +29,21 @@ static int read_number(const struct args *args, const char *name, int64_t least,
     return err == 0 ? CLI_OK : CLI_USAGE;
 }
 
+static int read_order(const struct args *args, struct queue *queue)
+{
+    const char *text = args_text(args, "order-on-failure", NULL);
+
+    if (text != NULL) {
+        queue->order_policy = strcmp(text, "skip") == 0          ? ORDER_SKIP
+                              : strcmp(text, "dead-letter") == 0 ? ORDER_DEAD
+                                                                 : ORDER_BLOCK;
+    }
+    if (args_has(args, "order-failures") && queue->order_policy != ORDER_SKIP) {
+        return cli_usage("--order-failures goes with --order-on-failure skip");
+    }
+    return CLI_OK;
+}
+
 /* What the options say; what they leave out stays. */
 static int read_policy(const struct args *args, struct queue *queue)
 {
@@ -56,6 +71,7 @@ static int read_policy(const struct args *args, struct queue *queue)
         {"unknowns-max", 1, &queue->retry.unknowns_max},
         {"jitter-permille", 0, &queue->retry.jitter_permille},
         {"multiplier-permille", 1, &queue->retry.multiplier_permille},
+        {"order-failures", 1, &queue->order_failures},
     };
     int code = CLI_OK;
 
@@ -72,7 +88,7 @@ static int read_policy(const struct args *args, struct queue *queue)
     for (size_t i = 0; i < ARRAY_COUNT(numbers) && code == CLI_OK; i++) {
         code = read_number(args, numbers[i].name, numbers[i].least, numbers[i].value);
     }
-    return code;
+    return code == CLI_OK ? read_order(args, queue) : code;
 }
 
 int queue_print(struct run *run)
@@ -240,6 +256,9 @@ static const struct cli_option CREATE_OPTIONS[] = {
     {"failures-max", 0, "N", "give up after this many failures (default 10)"},
     {"unknowns-max", 0, "N", "give up after this many unknown outcomes (default 5)"},
     {"age-max", 0, "SPAN", "give up when older than this (default never)"},
+    {"order-on-failure", 0, "block|skip|dead-letter",
+     "what a failing task does to those of its order key (default block)"},
+    {"order-failures", 0, "N", "with skip: how often it fails before they go first (default 1)"},
 };
 static const struct cli_option NAME_OPTIONS[] = {OPTION_NAMESPACE};
 static const struct cli_option LIST_OPTIONS[] = {OPTION_NAMESPACE_FILTER};

@@ -14,7 +14,7 @@
         {"NAMESPACE", false}, {"NAME", false}, {"STATE", false}, {"TIMEOUT", false},              \
             {"TARGET", false}, {"PAUSED UNTIL", wide}, {"DELIVERY", wide}, {"CONCURRENCY", wide}, \
             {"KEY MEMORY", wide}, {"RESULT MEMORY", wide}, {"EXPIRE AFTER", wide},                \
-            {"RETRY", wide}, {"ID", wide}, {"VERSION", wide},                                     \
+            {"RETRY", wide}, {"ID", wide}, {"VERSION", wide}, {"ORDER", wide},                    \
     }
 
 static const struct output_column LIST_COLUMNS[] = COLUMNS(true);
@@ -30,6 +30,33 @@ static const char *state_name(const struct queue *queue, const char *both)
            : queue->is_paused                     ? "PAUSED"
            : queue->is_draining                   ? "DRAINING"
                                                   : "ACTIVE";
+}
+
+static void order_json(struct json *json, const struct queue *queue)
+{
+    static const char *const modes[] = {
+        [ORDER_BLOCK] = "ORDER_MODE_BLOCK",
+        [ORDER_SKIP] = "ORDER_MODE_SKIP",
+        [ORDER_DEAD] = "ORDER_MODE_DEAD_LETTER",
+    };
+
+    json_open(json, "order", '{');
+    json_text(json, "onFailure", modes[queue->order_policy]);
+    if (queue->order_policy == ORDER_SKIP) {
+        json_int(json, "failures", queue->order_failures);
+    }
+    json_close(json, '}');
+}
+
+/* What a failing task does to those of its order key. */
+static void write_order(const struct queue *queue, char *out, size_t size)
+{
+    if (queue->order_policy == ORDER_SKIP) {
+        (void)snprintf(out, size, "skip after %" PRIu32, queue->order_failures);
+    } else {
+        (void)snprintf(out, size, "%s",
+                       queue->order_policy == ORDER_DEAD ? "dead letter" : "block");
+    }
 }
 
 void queue_view_json(struct json *json, const char *name, const struct queue *queue)
@@ -57,6 +84,7 @@ void queue_view_json(struct json *json, const char *name, const struct queue *qu
         json_span(json, "ageMax", retry->age_max_ms);
     }
     json_close(json, '}');
+    order_json(json, queue);
     json_span(json, "resultMemory", queue->result_memory_ms);
     if (queue->expire_after_ms != 0) {
         json_span(json, "expireAfter", queue->expire_after_ms);
@@ -106,6 +134,7 @@ void queue_view_row(struct output *output, const struct queue *queue)
     char until[TIMETEXT_BYTES] = "";
     char numbers[3][16];
     char retry[256];
+    char order[32];
 
     write_span(queue->attempt_timeout_ms, spans[0]);
     write_span(queue->key_memory_ms, spans[1]);
@@ -118,9 +147,10 @@ void queue_view_row(struct output *output, const struct queue *queue)
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, queue->id);
     (void)snprintf(numbers[2], sizeof(numbers[2]), "%" PRIu32, queue->version);
     write_retry(&queue->retry, retry, sizeof(retry));
+    write_order(queue, order, sizeof(order));
     output_row(output, (const char *const[]){queue->tenant, queue->name, queue_view_state(queue),
                                              spans[0], queue->target, until,
                                              queue->at_most_once ? "at most once" : "at least once",
                                              numbers[0], spans[1], spans[2], spans[3], retry,
-                                             numbers[1], numbers[2]});
+                                             numbers[1], numbers[2], order});
 }

@@ -38,6 +38,7 @@
 #define METADATA_NAMESPACE "foliot-namespace"
 #define METADATA_QUEUE     "foliot-queue"
 #define METADATA_KEY       "foliot-key-bin"
+#define METADATA_ORDER_KEY "foliot-order-key-bin"
 
 /* How the receiver behaves. */
 struct behaviour {
@@ -147,6 +148,7 @@ static int deliver_one(struct receiver *receiver, const struct delivery *deliver
     struct attempt_line line = {
         .queue = delivery->queue,
         .key = delivery->key,
+        .order_key = delivery->order_key,
         .attempt = delivery->attempt,
         .due_ms = delivery->due_ms,
         .deadline_ms = delivery->deadline_ms,
@@ -231,6 +233,7 @@ static void on_method(struct rpc_call *call, struct slice request, void *ctx)
     char tenant[NAME_BYTES_MAX + 1];
     char queue[NAME_BYTES_MAX + 1];
     struct slice key = rpc_call_metadata(call, METADATA_KEY);
+    struct slice order_key = rpc_call_metadata(call, METADATA_ORDER_KEY);
     struct attempt_line line = {
         .queue = {tenant, queue},
         .actual_us = clock_wall_us(),
@@ -246,6 +249,9 @@ static void on_method(struct rpc_call *call, struct slice request, void *ctx)
     copy_metadata(call, METADATA_QUEUE, queue, sizeof(queue));
     if (key.len > 0 && utf8_is_valid(key)) {
         line.key = key;
+    }
+    if (order_key.len > 0 && utf8_is_valid(order_key)) {
+        line.order_key = order_key;
     }
     report_attempt(receiver, &line);
     answer(receiver, call, (struct slice){NULL, 0}, line.is_failure);

@@ -72,6 +72,9 @@ static void add_json(struct report *report, const struct attempt_line *line)
     json_text(&json, "namespace", line->queue.tenant);
     json_text(&json, "queue", line->queue.name);
     json_slice(&json, "key", line->key);
+    if (line->order_key.len > 0) {
+        json_slice(&json, "orderKey", line->order_key);
+    }
     json_int(&json, "attempt", line->attempt);
     if (line->due_ms != WALL_NEVER) {
         json_int(&json, "dueMs", line->due_ms);

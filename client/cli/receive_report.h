@@ -17,6 +17,7 @@ struct attempt_line {
     char task_id[TASK_ID_TEXT_LEN + 1]; /* "" if the caller is not Foliot */
     struct queue_name queue;
     struct slice key;
+    struct slice order_key;
     uint32_t attempt;
     wall_ms due_ms; /* WALL_NEVER: not said */
     wall_ms deadline_ms;

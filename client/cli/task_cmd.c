@@ -112,6 +112,9 @@ static int read_create(const struct args *args, struct buf *payload, struct crea
     if (code == CLI_OK) {
         code = options_key(args, &request->key);
     }
+    if (code == CLI_OK) {
+        code = options_order_key(args, &request->order_key);
+    }
     request->key_policy = read_key_policy(args);
     if (code == CLI_OK) {
         code = read_bound(args, "latest", &request->latest_ms);
@@ -393,27 +396,38 @@ static const struct cli_option CREATE_OPTIONS[] = {
     {"key-policy", 0, "keep|reject|replace", "what to do if the key is taken (default keep)"},
     {"latest", 0, "TIME", "with replace: not due later than this"},
     {"expires", 0, "TIME", "do not start it after this (default as the queue says)"},
+    OPTION_ORDER_KEY,
     OPTION_TAG,
 };
 
 static const struct cli_option CANCEL_OPTIONS[] = {
-    OPTION_QUEUE,   OPTION_NAMESPACE, OPTION_KEY,        {"all", 0, NULL, "all tasks of the queue"},
-    OPTION_STATE,   OPTION_DUE_FROM,  OPTION_DUE_BEFORE, OPTION_TAG_FILTER,
-    OPTION_DRY_RUN, OPTION_YES,
+    OPTION_QUEUE,
+    OPTION_NAMESPACE,
+    OPTION_KEY,
+    {"all", 0, NULL, "all tasks of the queue"},
+    OPTION_STATE,
+    OPTION_DUE_FROM,
+    OPTION_DUE_BEFORE,
+    OPTION_TAG_FILTER,
+    OPTION_DRY_RUN,
+    OPTION_YES,
+    {"order-key", 0, "KEY", "order key of the task, beside --key; else only those with this one"},
 };
 
-static const struct cli_option NAME_OPTIONS[] = {OPTION_QUEUE, OPTION_NAMESPACE, OPTION_KEY};
+static const struct cli_option NAME_OPTIONS[] = {OPTION_QUEUE, OPTION_NAMESPACE, OPTION_KEY,
+                                                 OPTION_ORDER_KEY_OF};
 
 static const struct cli_option UPDATE_OPTIONS[] = {
     OPTION_QUEUE, OPTION_NAMESPACE, OPTION_KEY,          OPTION_AT,
-    OPTION_DELAY, OPTION_PAYLOAD,   OPTION_PAYLOAD_FILE,
+    OPTION_DELAY, OPTION_PAYLOAD,   OPTION_PAYLOAD_FILE, OPTION_ORDER_KEY_OF,
 };
 
 const struct command TASK_COMMANDS[] = {
     {"task", "create", "", 0, "Create a task, due at once unless a time is given.",
      "  foliot task create --queue mail --at +15m --payload '{\"to\":\"a@example.org\"}'\n"
      "  foliot task create -q mail -a 'tomorrow 09:00' --tz Europe/Paris -k order-17\n"
-     "  foliot task create -q mail -a 2026-01-02T03:04:05Z -f request.bin -o json\n",
+     "  foliot task create -q mail -a 2026-01-02T03:04:05Z -f request.bin -o json\n"
+     "  foliot task create -q mail --order-key account-7 --payload first\n",
      CREATE_OPTIONS, ARRAY_COUNT(CREATE_OPTIONS), task_create, COMMAND_CALLS | COMMAND_ROWS},
     {"task", "get", "[ID]", 1, "Show a task.",
      "  foliot task get 0a7-0000012300000001\n  foliot task get -q mail -k order-17 -o json\n",

@@ -75,6 +75,9 @@ int task_filter_read(const struct args *args, struct task_filter *out)
     request->mark = page_start();
     code = read_states(args, &request->states);
     if (code == CLI_OK) {
+        code = options_order_key(args, &request->order_key);
+    }
+    if (code == CLI_OK) {
         code = moment_option_wall(args, "due-from", &request->due_from_ms);
     }
     if (code == CLI_OK) {
@@ -86,7 +89,7 @@ int task_filter_read(const struct args *args, struct task_filter *out)
 bool task_filter_is_narrow(const struct args *args)
 {
     return args_has(args, "state") || args_has(args, "due-from") || args_has(args, "due-before") ||
-           args_has(args, "tag");
+           args_has(args, "tag") || args_has(args, "order-key");
 }
 
 void task_filter_describe(const struct args *args, struct buf *out)
@@ -94,8 +97,11 @@ void task_filter_describe(const struct args *args, struct buf *out)
     static const struct {
         const char *option;
         const char *words;
-    } parts[] = {
-        {"state", "state"}, {"due-from", "due from"}, {"due-before", "due before"}, {"tag", "tag"}};
+    } parts[] = {{"state", "state"},
+                 {"due-from", "due from"},
+                 {"due-before", "due before"},
+                 {"tag", "tag"},
+                 {"order-key", "order key"}};
 
     (void)buf_printf(out, "namespace %s, %s%s", args_text(args, "namespace", NAMESPACE_DEFAULT),
                      args_has(args, "queue") ? "queue " : "all queues",

@@ -295,6 +295,7 @@ static const struct cli_option LIST_OPTIONS[] = {
     OPTION_DUE_FROM,
     OPTION_DUE_BEFORE,
     OPTION_TAG_FILTER,
+    OPTION_ORDER_KEY_FILTER,
     {"limit", 0, "N", "at most so many (default 1000); 0: all"},
     {"page-token", 0, "TOKEN", "go on behind a page"},
     {"with-payload", 0, NULL, "with payloads up to 1024 bytes"},

@@ -18,6 +18,7 @@
             {"WHEN", wide}, {"ATTEMPT", false}, {"FAILURES", wide}, {"NAMESPACE", wide},   \
             {"CREATED", wide}, {"EXPIRES", wide}, {"TAGS", wide}, {"PAYLOAD", wide},       \
             {"ENDED", wide}, {"FORGOTTEN", wide}, {"RESPONSE", wide}, {"ERROR", wide},     \
+            {"ORDER KEY", wide},                                                           \
     }
 
 /* Payloads and responses that are shown as text, with a NUL. */
@@ -70,6 +71,9 @@ void task_view_json(struct json *json, const char *name, const struct task_view 
     json_text(json, "namespace", view->queue.tenant);
     json_text(json, "queue", view->queue.name);
     json_slice(json, "key", view->key);
+    if (view->order_key.len > 0) {
+        json_slice(json, "orderKey", view->order_key);
+    }
     json_time(json, "dueTime", view->due_ms);
     json_time(json, "createTime", view->created_ms);
     json_bytes(json, "payload", view->payload);
@@ -129,6 +133,7 @@ static void add_cells(struct output *output, const struct task_view *view)
     bool has_payload = output->is_record || view->payload.len > 0; // a list may leave it out
     char id[TASK_ID_TEXT_LEN + 1];
     char key[KEY_BYTES_MAX + 1];
+    char order_key[ORDER_KEY_BYTES_MAX + 1];
     char tags[TAGS_BYTES_MAX + 1];
     char error[ERROR_TEXT_BYTES_MAX + 1];
     char times[6][TIMETEXT_BYTES];
@@ -138,6 +143,8 @@ static void add_cells(struct output *output, const struct task_view *view)
 
     task_id_format(view->id, id);
     (void)snprintf(key, sizeof(key), "%.*s", (int)view->key.len, (const char *)view->key.data);
+    (void)snprintf(order_key, sizeof(order_key), "%.*s", (int)view->order_key.len,
+                   (const char *)view->order_key.data);
     (void)snprintf(error, sizeof(error), "%.*s", (int)view->error.len,
                    (const char *)view->error.data);
     write_tags(view->tags, tags, sizeof(tags));
@@ -155,7 +162,7 @@ static void add_cells(struct output *output, const struct task_view *view)
                (const char *const[]){id, view->queue.name, key, task_view_state_name(view->state),
                                      times[0], times[1], numbers[0], numbers[1], view->queue.tenant,
                                      times[2], times[3], tags, has_payload ? payload : "", times[4],
-                                     times[5], has_ended ? response : "", error});
+                                     times[5], has_ended ? response : "", error, order_key});
 }
 
 void task_view_add(struct output *output, const struct task_view *view)

@@ -55,6 +55,8 @@ static const char *reason_name(enum wait_reason reason)
         return "QUEUE_UNKNOWN";
     case WAIT_LINE:
         return "LINE";
+    case WAIT_ORDER_KEY:
+        return "ORDER_KEY";
     }
     return "UNSPECIFIED";
 }
@@ -71,6 +73,12 @@ static void explain_json(struct json *json, const struct explain_reply *reply)
     json_time(json, "until", reply->until_ms);
     json_int(json, "shard", reply->shard);
     json_text(json, "broker", reply->broker);
+    if (reply->behind.seq != 0) {
+        char behind[TASK_ID_TEXT_LEN + 1];
+
+        task_id_format(reply->behind, behind);
+        json_text(json, "behind", behind);
+    }
     json_close(json, '}');
 }
 
@@ -264,11 +272,13 @@ static int task_watch(const struct args *args)
     return run_close(&run, code);
 }
 
-static const struct cli_option NAME_OPTIONS[] = {OPTION_QUEUE, OPTION_NAMESPACE, OPTION_KEY};
+static const struct cli_option NAME_OPTIONS[] = {OPTION_QUEUE, OPTION_NAMESPACE, OPTION_KEY,
+                                                 OPTION_ORDER_KEY_OF};
 static const struct cli_option WATCH_OPTIONS[] = {
     OPTION_QUEUE,
     OPTION_NAMESPACE,
     OPTION_KEY,
+    OPTION_ORDER_KEY_OF,
     {"interval", 0, "SPAN", "how often it is looked at (default 500ms)"},
 };
 

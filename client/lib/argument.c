@@ -117,7 +117,9 @@ int argument_check_text(const char *text, size_t bytes_max, const char *field, c
         return 0;
     }
     fault_set(fault, RPC_INVALID_ARGUMENT,
-              strcmp(field, "key") == 0 ? "KEY_TOO_LONG" : "NAME_INVALID", field,
-              "%s: \"%.40s…\" has more than %zu bytes (%s)", field, text, bytes_max, limit);
+              strcmp(field, "key") == 0         ? "KEY_TOO_LONG"
+              : strcmp(field, "order_key") == 0 ? "ORDER_KEY_TOO_LONG"
+                                                : "NAME_INVALID",
+              field, "%s: \"%.40s…\" has more than %zu bytes (%s)", field, text, bytes_max, limit);
     return ERR_INVALID;
 }

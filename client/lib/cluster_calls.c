@@ -64,6 +64,7 @@ static void read_shard(const struct topology *topology, size_t index, struct fol
         .instance = view.instance,
         .epoch = view.epoch,
         .since_ms = view.since_ms,
+        .audit_faults = view.audit_faults,
     };
 }
 

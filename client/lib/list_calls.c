@@ -58,7 +58,8 @@ static int take_list(const struct foliot_list_request *request, char *tags,
     memset(out, 0, sizeof(*out));
     if (argument_take(request, &given, sizeof(given), "request", fault) != 0 ||
         task_take_queue(given.name_space, given.queue, &out->queue, fault) != 0 ||
-        task_take_tags(given.tags, given.tag_count, tags, &out->tags, fault) != 0) {
+        task_take_tags(given.tags, given.tag_count, tags, &out->tags, fault) != 0 ||
+        task_take_order_key(given.order_key, &out->order_key, fault) != 0) {
         return ERR_INVALID;
     }
     out->states = given.states;

@@ -122,6 +122,21 @@ static int take_names(const struct foliot_queue *given, struct queue *out, struc
     return err;
 }
 
+static int take_order(const struct foliot_queue *given, struct queue *out, struct fault *fault)
+{
+    if ((int)given->order_on_failure < 0 || given->order_on_failure > FOLIOT_ORDER_DEAD) {
+        fault_set(fault, RPC_INVALID_ARGUMENT, "ENUM_UNKNOWN", "queue.order.on_failure",
+                  "queue.order.on_failure: %d is none of enum foliot_order",
+                  (int)given->order_on_failure);
+        return ERR_INVALID;
+    }
+    out->order_policy = (enum order_policy)((int)given->order_on_failure + 1);
+    // 0 is what a program says that was built before there were order keys.
+    return given->order_failures == 0 ? 0
+                                      : take_count(given->order_failures, "queue.order.failures",
+                                                   &out->order_failures, fault);
+}
+
 static int take_queue(const struct foliot_queue *queue, struct queue *out, struct fault *fault)
 {
     struct foliot_queue given;
@@ -144,6 +159,9 @@ static int take_queue(const struct foliot_queue *queue, struct queue *out, struc
     }
     if (err == 0) {
         err = take_memory(&given, out, fault);
+    }
+    if (err == 0) {
+        err = take_order(&given, out, fault);
     }
     if (err == 0) {
         out->at_most_once = given.delivery == FOLIOT_AT_MOST_ONCE;
@@ -180,6 +198,8 @@ void queue_box_fill(struct queue_box *box)
         .is_paused = from->is_paused,
         .paused_until_ms = from->paused_until_ms,
         .is_draining = from->is_draining,
+        .order_on_failure = (enum foliot_order)((int)from->order_policy - 1),
+        .order_failures = from->order_failures,
     };
 }
 

@@ -49,6 +49,26 @@ static int take_key(const char *key, struct slice *out, struct fault *fault)
     return 0;
 }
 
+int task_take_order_key(const char *key, struct slice *out, struct fault *fault)
+{
+    const char *text = argument_text(key, "");
+
+    if (argument_check_text(text, ORDER_KEY_BYTES_MAX, "order_key", "ORDER_KEY_BYTES_MAX", fault) !=
+        0) {
+        return ERR_INVALID;
+    }
+    *out = slice_of(text);
+    return 0;
+}
+
+/* All tasks of an order key lie in one slot, whatever their keys. */
+static int32_t slot_of(const struct queue_name *queue, struct slice order_key, struct slice key)
+{
+    struct slice by = order_key.len > 0 ? order_key : key;
+
+    return by.len > 0 ? route_key_slot(queue->tenant, queue->name, by) : SLOT_ANY;
+}
+
 static int take_payload(const void *payload, size_t size, struct slice *out, struct fault *fault)
 {
     if (payload == NULL && size > 0) {
@@ -152,6 +172,9 @@ int task_take_create(const struct foliot_create_request *given, struct create_re
         err = take_key(given->key, &out->key, fault);
     }
     if (err == 0) {
+        err = task_take_order_key(given->order_key, &out->order_key, fault);
+    }
+    if (err == 0) {
         err = take_key_policy(given, out, fault);
     }
     if (err == 0) {
@@ -163,13 +186,10 @@ int task_take_create(const struct foliot_create_request *given, struct create_re
     if (err != 0) {
         return err;
     }
-    place->slot = SLOT_ANY;
+    place->slot = slot_of(&out->queue, out->order_key, out->key);
     place->kind = REPEAT_NEVER;
-    if (out->key.len > 0) {
-        place->slot = route_key_slot(out->queue.tenant, out->queue.name, out->key);
-        if (out->key_policy == KEY_KEEP) { // REPLACE might run a task twice that was due at once.
-            place->kind = REPEAT_SAFELY;
-        }
+    if (out->key.len > 0 && out->key_policy == KEY_KEEP) {
+        place->kind = REPEAT_SAFELY; // REPLACE might run a task twice that was due at once.
     }
     return 0;
 }
@@ -184,7 +204,8 @@ int task_take_name(const struct foliot_task_name *given, struct task_name *out, 
     *slot = SLOT_ANY;
     if (argument_take(given, &name, sizeof(name), "name", fault) != 0 ||
         task_take_queue(name.name_space, name.queue, &out->queue, fault) != 0 ||
-        take_key(name.key, &out->key, fault) != 0) {
+        take_key(name.key, &out->key, fault) != 0 ||
+        task_take_order_key(name.order_key, &out->order_key, fault) != 0) {
         return ERR_INVALID;
     }
     id = argument_text(name.id, "");
@@ -196,7 +217,7 @@ int task_take_name(const struct foliot_task_name *given, struct task_name *out, 
     if (out->id.seq != 0) {
         *slot = out->id.slot;
     } else if (out->key.len > 0) {
-        *slot = route_key_slot(out->queue.tenant, out->queue.name, out->key);
+        *slot = slot_of(&out->queue, out->order_key, out->key);
     }
     return 0;
 }

@@ -32,6 +32,9 @@ MUST_USE int task_take_create(const struct foliot_create_request *given, struct 
 void task_fill_created(const struct create_reply *reply, struct foliot_created *out);
 
 /* Namespace and queue. errors: ERR_INVALID with fault filled in: too long. */
+/* An order key, "" or NULL: none. errors: ERR_INVALID. */
+MUST_USE int task_take_order_key(const char *key, struct slice *out, struct fault *fault);
+
 MUST_USE int task_take_queue(const char *name_space, const char *queue, struct queue_name *out,
                              struct fault *fault);
 

@@ -57,6 +57,7 @@ void task_item_fill(struct task_item *item, const struct task_view *view)
     task->name_space = argument_text(view->queue.tenant, "");
     task->queue = argument_text(view->queue.name, "");
     task->key = text_of(view->key);
+    task->order_key = text_of(view->order_key);
     task->due_ms = view->due_ms;
     task->created_ms = view->created_ms;
     task->payload = view->payload.data;

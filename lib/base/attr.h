@@ -9,6 +9,9 @@
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 #define UNUSED            __attribute__((unused))
 
+/* For a function that is worth a copy where one of its arguments is known. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The struct that embeds `member`, from the member's address. */

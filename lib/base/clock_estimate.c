@@ -12,7 +12,7 @@
 
 #define PPM INT64_C(1000000)
 
-static const struct clock_range UNKNOWN = {INT64_MIN, INT64_MAX};
+static const struct clock_range UNKNOWN = {INT64_MIN, INT64_MAX, INT64_MIN};
 
 /* Most that the clocks drift apart in a time, rounded up. */
 static int64_t drift_of(int64_t span_us)
@@ -38,7 +38,8 @@ static int64_t upper_at(const struct clock_sample *sample, boot_us now)
 
 static struct clock_range range_at(const struct clock_sample *sample, boot_us now)
 {
-    return (struct clock_range){lower_at(sample, now), upper_at(sample, now)};
+    return (struct clock_range){.lower_us = lower_at(sample, now),
+                                .upper_us = upper_at(sample, now)};
 }
 
 /* Whether a bucket counts: it is of the last window, or there is nothing newer. */
@@ -104,7 +105,8 @@ static struct clock_range proven_at(const struct clock_estimate *estimate, boot_
         found = find_best(estimate, now);
         best = &found;
     }
-    return (struct clock_range){lower_at(&best->lower, now), upper_at(&best->upper, now)};
+    return (struct clock_range){.lower_us = lower_at(&best->lower, now),
+                                .upper_us = upper_at(&best->upper, now)};
 }
 
 /* The best samples with one that has come, if they are known; before it is in its bucket. A bucket
@@ -265,6 +267,7 @@ struct clock_range clock_estimate_now(struct clock_estimate *estimate, boot_us n
     if (estimate->step_count > 0) {
         range.upper_us = time_max(range.upper_us, upper_at(&estimate->step, now));
     }
+    range.proven_us = range.lower_us;
     estimate->held_us = time_max(estimate->held_us, range.lower_us);
     range.lower_us = estimate->held_us;
     range.upper_us = time_max(range.upper_us, range.lower_us);

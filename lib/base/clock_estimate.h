@@ -80,8 +80,9 @@ struct clock_estimate {
 };
 
 struct clock_range {
-    int64_t lower_us; /* the true clock is not behind this */
-    int64_t upper_us; /* the true clock is not ahead of this */
+    int64_t lower_us;  /* the true clock is not behind this */
+    int64_t upper_us;  /* the true clock is not ahead of this */
+    int64_t proven_us; /* lower_us, but for a clock that is held: what the replies prove */
 };
 
 void clock_estimate_init(struct clock_estimate *estimate);
@@ -93,8 +94,8 @@ enum clock_verdict clock_estimate_add(struct clock_estimate *estimate,
 /*
  * The bounds at an instant.
  *
- * shape:  {INT64_MIN, INT64_MAX} before the first sample. lower never goes back from call to call
- *         and is never above upper.
+ * shape:  {INT64_MIN, INT64_MAX, INT64_MIN} before the first sample. lower never goes back from
+ *         call to call and is never above upper; proven goes back with the clock.
  * note:   without new samples the last ones are run on and the bounds part by 2 ms per second.
  *         While the clock is held after a backward step, lower is ahead of the database, by
  *         clock_estimate_held(). While a forward step is pending, upper covers both clocks.

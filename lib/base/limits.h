@@ -30,6 +30,11 @@
 /* Longest key of a task; UTF-8 without NUL. */
 #define KEY_BYTES_MAX 255
 
+/* Longest order key of a task, and its key as it is stored when it has both: see task_key_join().
+ */
+#define ORDER_KEY_BYTES_MAX  255
+#define STORED_KEY_BYTES_MAX (ORDER_KEY_BYTES_MAX + KEY_BYTES_MAX + 2)
+
 /* Longest queue or namespace name: [a-z0-9._-]. */
 #define NAME_BYTES_MAX 63
 
@@ -100,8 +105,8 @@ _Static_assert(SHARD_COUNT_MAX <= SLOT_COUNT, "a shard has at least one slot");
 _Static_assert(PAYLOAD_INLINE_BYTES_MAX <= PAYLOAD_BYTES_MAX, "inline payloads are payloads");
 _Static_assert(CLAIM_LEAD_MS_MIN <= CLAIM_LEAD_MS_MAX, "the lead has a range");
 _Static_assert(CLAIM_LEAD_MS_MAX < START_BY_MS, "a claim made ahead can still start");
-_Static_assert(BATCH_BYTES_MAX >=
-                   PAYLOAD_BYTES_MAX + KEY_BYTES_MAX + ERROR_TEXT_BYTES_MAX + RESPONSE_BYTES_MAX,
+_Static_assert(BATCH_BYTES_MAX >= PAYLOAD_BYTES_MAX + STORED_KEY_BYTES_MAX + ERROR_TEXT_BYTES_MAX +
+                                      RESPONSE_BYTES_MAX,
                "any one operation fits a batch");
 _Static_assert(BATCH_BYTES_MAX >= BATCH_OP_COUNT_MAX * (PAYLOAD_INLINE_BYTES_MAX + KEY_BYTES_MAX),
                "a full batch of inline payloads fits");

@@ -8,6 +8,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* Blocks above this are calloc's, which knows which pages are zero already. Below it calloc takes
+ * the slow way: up to glibc 2.40 it leaves the cache of the thread alone, malloc does not. */
+#define CLEARED_BYTES_MAX 4096U
 
 static mem_hook_fn mem_hook;
 static void *mem_hook_ctx;
@@ -32,6 +37,21 @@ static bool allowed(size_t size)
     return mem_hook == NULL || mem_hook(size, mem_hook_ctx);
 }
 
+static void *zeroed(size_t elements, size_t size)
+{
+    size_t bytes;
+    void *block;
+
+    if (__builtin_mul_overflow(elements, size, &bytes) || bytes > CLEARED_BYTES_MAX) {
+        return calloc(elements, size);
+    }
+    block = malloc(bytes);
+    if (block != NULL) {
+        memset(block, 0, bytes);
+    }
+    return block;
+}
+
 void *mem_new(size_t elements, size_t size)
 {
     void *block;
@@ -39,7 +59,7 @@ void *mem_new(size_t elements, size_t size)
     if (!allowed(size)) {
         return NULL;
     }
-    block = calloc(elements == 0 ? 1 : elements, size == 0 ? 1 : size);
+    block = zeroed(elements == 0 ? 1 : elements, size == 0 ? 1 : size);
     if (block != NULL) {
         count(block, 1);
     }
@@ -82,6 +102,41 @@ void mem_free(void *block)
         count(block, -1);
         free(block);
     }
+}
+
+static void count_huge(int64_t sign)
+{
+    atomic_fetch_add_explicit(&mem_blocks, sign, memory_order_relaxed);
+    atomic_fetch_add_explicit(&mem_bytes, sign * (int64_t)MEM_HUGE_BYTES, memory_order_relaxed);
+}
+
+void *mem_new_huge(void)
+{
+    char *space;
+    char *block;
+
+    if (!allowed(MEM_HUGE_BYTES)) {
+        return NULL;
+    }
+    space =
+        mmap(NULL, 2 * MEM_HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (space == MAP_FAILED) {
+        return NULL;
+    }
+    block = space + (-(uintptr_t)space & (MEM_HUGE_BYTES - 1)); // What is around it goes back.
+    if (block > space) {
+        (void)munmap(space, (size_t)(block - space));
+    }
+    (void)munmap(block + MEM_HUGE_BYTES, (size_t)(space + MEM_HUGE_BYTES - block));
+    (void)madvise(block, MEM_HUGE_BYTES, MADV_HUGEPAGE); // A kernel without them: small pages.
+    count_huge(1);
+    return block;
+}
+
+void mem_free_huge(void *block)
+{
+    count_huge(-1);
+    (void)munmap(block, MEM_HUGE_BYTES);
 }
 
 int64_t mem_block_count(void)

@@ -31,6 +31,19 @@ MUST_USE char *mem_copy(const void *bytes, size_t len);
 /* Free; NULL is fine. */
 void mem_free(void *block);
 
+/* A huge page. */
+#define MEM_HUGE_BYTES ((size_t)2 << 20)
+
+/*
+ * Allocate MEM_HUGE_BYTES zeroed bytes, aligned to as many: one huge page where the kernel has one
+ * to give (transparent_hugepage `madvise` or `always`), small ones else. NULL when out of memory.
+ * Freed by mem_free_huge. For memory that is read at random and soon full: it counts as a whole.
+ */
+MUST_USE void *mem_new_huge(void);
+
+/* Free what mem_new_huge gave. */
+void mem_free_huge(void *block);
+
 /* Blocks now allocated and not freed, by all threads. */
 int64_t mem_block_count(void);
 

@@ -5,6 +5,8 @@
  */
 #include "lib/base/trace.h"
 
+#include <string.h>
+
 #define TRACE_START UINT64_C(0x666f6c696f740001)
 
 static uint64_t mix(uint64_t digest, uint64_t word)
@@ -16,20 +18,26 @@ static uint64_t mix(uint64_t digest, uint64_t word)
     return z ^ (z >> 31);
 }
 
+/* A word that was read from bytes, the first of them lowest on any machine. */
+static uint64_t little(uint64_t word)
+{
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : __builtin_bswap64(word);
+}
+
 /* Eight bytes of the text in a word; the length is what keeps "ab" and "ab\0" apart. */
 static uint64_t mix_text(uint64_t digest, const char *text)
 {
+    uint64_t len = strlen(text);
     uint64_t word = 0;
-    uint64_t len = 0;
+    size_t i = 0;
 
-    for (; text[len] != '\0'; len++) {
-        word |= (uint64_t)(uint8_t)text[len] << (8 * (len % 8));
-        if (len % 8 == 7) {
-            digest = mix(digest, word);
-            word = 0;
-        }
+    for (; i + 8 <= len; i += 8) {
+        memcpy(&word, text + i, 8);
+        digest = mix(digest, little(word));
     }
-    return mix(mix(digest, word), len);
+    word = 0;
+    memcpy(&word, text + i, len - i);
+    return mix(mix(digest, little(word)), len);
 }
 
 void trace_init(struct trace *trace, trace_fn fn, void *ctx)

@@ -16,6 +16,7 @@
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 /* Steps of handshakes in one turn of the loop. A step may cost a millisecond: a crowd of new
@@ -78,21 +79,33 @@ static long socket_control(BIO *bio, int command, long number, void *pointer)
     }
 }
 
+static BIO_METHOD *new_socket_method(void)
+{
+    BIO_METHOD *fresh = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "foliot");
+
+    if (fresh == NULL || BIO_meth_set_read(fresh, socket_read) != 1 ||
+        BIO_meth_set_write(fresh, socket_write) != 1 ||
+        BIO_meth_set_ctrl(fresh, socket_control) != 1) {
+        BIO_meth_free(fresh);
+        return NULL;
+    }
+    return fresh;
+}
+
+/* Made once, for the life of the process, by whichever thread comes first: each client of the
+ * library has its own. Where there was no memory, the next one tries again. */
 static BIO_METHOD *socket_method(void)
 {
-    static BIO_METHOD *method; // Made once, for the life of the process.
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static BIO_METHOD *shared;
+    BIO_METHOD *method;
 
-    if (method == NULL) {
-        BIO_METHOD *fresh = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "foliot");
-
-        if (fresh == NULL || BIO_meth_set_read(fresh, socket_read) != 1 ||
-            BIO_meth_set_write(fresh, socket_write) != 1 ||
-            BIO_meth_set_ctrl(fresh, socket_control) != 1) {
-            BIO_meth_free(fresh);
-            return NULL;
-        }
-        method = fresh;
+    (void)pthread_mutex_lock(&lock);
+    if (shared == NULL) {
+        shared = new_socket_method();
     }
+    method = shared;
+    (void)pthread_mutex_unlock(&lock);
     return method;
 }
 

@@ -34,6 +34,8 @@ void queue_init(struct queue *queue)
     queue->retry.jitter_permille = 100;
     queue->retry.failures_max = QUEUE_FAILURES_DEFAULT;
     queue->retry.unknowns_max = QUEUE_UNKNOWNS_DEFAULT;
+    queue->order_policy = ORDER_BLOCK;
+    queue->order_failures = QUEUE_ORDER_FAILURES_DEFAULT;
 }
 
 static int refuse_target(const char *target, const char *why, char *errmsg, size_t errmsg_size)
@@ -275,6 +277,8 @@ int queue_check(struct queue *queue, char *errmsg, size_t errmsg_size)
         {"retry.age_max (ms)", retry->age_max_ms, 0, DELAY_MS_MAX},
         {"result_memory (ms)", queue->result_memory_ms, 0, QUEUE_RESULT_MEMORY_MS_MAX},
         {"expire_after (ms)", queue->expire_after_ms, 0, DELAY_MS_MAX},
+        {"order.on_failure", (int64_t)queue->order_policy, ORDER_BLOCK, ORDER_DEAD},
+        {"order.failures", queue->order_failures, 1, QUEUE_FAILURES_MAX},
     };
     struct target_address address;
     int err = check_name("namespace", queue->tenant, errmsg, errmsg_size);

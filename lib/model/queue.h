@@ -26,6 +26,15 @@ enum key_policy {
     KEY_REPLACE = 3 /* the old task loses its key and its start, a new id is made */
 };
 
+/* What a failing task does to those of its order key that are due after it. Numbers are stored. */
+enum order_policy {
+    ORDER_BLOCK = 1, /* they wait until it has ended, and the limits of retries do not end it */
+    ORDER_SKIP = 2,  /* they wait until it has failed order_failures times; then it has no place
+                        before them any more */
+    ORDER_DEAD =
+        3 /* they wait until it has ended, also as a dead letter by the limits of retries */
+};
+
 /* When and how often a failed task is tried again. */
 struct retry_policy {
     span_ms initial_ms;           /* back-off after the first failure */
@@ -51,9 +60,11 @@ struct queue {
     struct retry_policy retry;
     span_ms result_memory_ms; /* how long results are kept; 0: not at all */
     span_ms expire_after_ms;  /* a task expires this long after its first due time; 0: never */
-    bool is_paused;           /* no attempt starts … */
-    wall_ms paused_until_ms;  /* … before this; 0: until resumed */
-    bool is_draining;         /* takes no more tasks */
+    enum order_policy order_policy;
+    uint32_t order_failures; /* SKIP: bad ends of a task until then */
+    bool is_paused;          /* no attempt starts … */
+    wall_ms paused_until_ms; /* … before this; 0: until resumed */
+    bool is_draining;        /* takes no more tasks */
 };
 
 #define QUEUE_KEY_MEMORY_MS_DEFAULT  600000
@@ -62,6 +73,7 @@ struct queue {
 #define QUEUE_PAUSE_MS_MAX           INT64_C(31536000000)
 #define QUEUE_CONCURRENCY_DEFAULT    1000
 #define QUEUE_CONCURRENCY_MAX        100000
+#define QUEUE_ORDER_FAILURES_DEFAULT 1
 #define QUEUE_FAILURES_DEFAULT       10
 #define QUEUE_FAILURES_MAX           1000
 #define QUEUE_UNKNOWNS_DEFAULT       5

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text form of task ids.
+ * Text form of task ids, stored form of keys.
  */
 #include "lib/model/task.h"
 
+#include "lib/base/check.h"
 #include "lib/base/err.h"
+
+#include <string.h>
 
 #define SLOT_DIGITS 3
 #define SEQ_DIGITS  16
+
+/* No byte of UTF-8. */
+#define KEY_MARK 0xFF
 
 static const char HEX[] = "0123456789abcdef";
 
@@ -62,4 +68,31 @@ int task_id_parse(struct slice text, struct task_id *id)
     id->slot = (uint16_t)slot;
     id->seq = (int64_t)seq;
     return 0;
+}
+
+struct slice task_key_join(struct slice order_key, struct slice key, uint8_t *buf)
+{
+    if (order_key.len == 0 || key.len == 0) {
+        return key;
+    }
+    REQUIRE(order_key.len <= ORDER_KEY_BYTES_MAX && key.len <= KEY_BYTES_MAX);
+    buf[0] = KEY_MARK;
+    memcpy(buf + 1, order_key.data, order_key.len);
+    buf[1 + order_key.len] = KEY_MARK;
+    memcpy(buf + 2 + order_key.len, key.data, key.len);
+    return (struct slice){buf, order_key.len + key.len + 2};
+}
+
+struct slice task_key_own(struct slice stored)
+{
+    const uint8_t *mark;
+
+    if (stored.len == 0 || stored.data[0] != KEY_MARK) {
+        return stored;
+    }
+    mark = memchr(stored.data + 1, KEY_MARK, stored.len - 1);
+    if (mark == NULL) {
+        return stored;
+    }
+    return (struct slice){mark + 1, stored.len - (size_t)(mark + 1 - stored.data)};
 }

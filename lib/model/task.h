@@ -47,6 +47,10 @@ struct task {
     struct slice key;     /* borrowed; the caller's own name, empty if none */
     struct slice tags;    /* borrowed; canonical text (lib/model/tags.h), empty if none */
     wall_ms expire_ms;    /* no attempt starts after it; 0: never expires */
+    /* Of those with one order key in a queue one runs at a time, by (order_ms, id). It is the due
+     * time as it was asked for: retries leave it. source: docs/adr/0030 */
+    struct slice order_key; /* borrowed; empty if none */
+    wall_ms order_ms;       /* with an order key */
 };
 
 /* How a task has ended, where that is remembered. Numbers are stored: they never change. */
@@ -95,5 +99,18 @@ void task_id_format(struct task_id id, char *text);
  * errors: ERR_INVALID for anything else; id is then untouched.
  */
 MUST_USE int task_id_parse(struct slice text, struct task_id *id);
+
+/*
+ * The key of a task as it is stored: as it is, or, for a task that has an order key, both of them
+ * in bytes that no key of UTF-8 can be: FF order-key FF key. So a key is unique within its order
+ * key.
+ *
+ * shape:  buf has room for both and 2 bytes, and outlives the result; keys within their limits. An
+ *         empty key stays empty.
+ */
+struct slice task_key_join(struct slice order_key, struct slice key, uint8_t *buf);
+
+/* The caller's own key in a stored one, borrowed from it. */
+struct slice task_key_own(struct slice stored);
 
 #endif

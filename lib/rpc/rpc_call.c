@@ -236,24 +236,26 @@ void rpc_call_refuse_http(struct rpc_call *call, const char *http_status)
     note_answer(call);
 }
 
+/* The whole frame or nothing of it: a prefix alone would promise bytes that do not come. */
 static int frame(struct rpc_call *call, struct slice message, bool is_compressed)
 {
-    uint8_t prefix[GRPC_PREFIX_BYTES];
-    size_t len = sizeof(prefix) + message.len;
-    int err;
+    size_t len = GRPC_PREFIX_BYTES + message.len;
+    uint8_t *space;
 
     if (len > call->out.max - buf_len(&call->out)) {
         return ERR_TOO_LARGE;
     }
-    grpc_write_prefix(prefix, message.len, is_compressed);
-    err = buf_append(&call->out, prefix, sizeof(prefix));
-    if (err == 0) {
-        err = buf_append(&call->out, message.data, message.len);
+    space = buf_reserve(&call->out, len);
+    if (space == NULL) {
+        return ERR_NO_MEMORY;
     }
-    if (err == 0) {
-        rpc_session_count_out(call->session, (int64_t)len);
+    grpc_write_prefix(space, message.len, is_compressed);
+    if (message.len > 0) {
+        memcpy(space + GRPC_PREFIX_BYTES, message.data, message.len);
     }
-    return err;
+    buf_commit(&call->out, len);
+    rpc_session_count_out(call->session, (int64_t)len);
+    return 0;
 }
 
 static int frame_message(struct rpc_call *call, struct slice message)
@@ -418,7 +420,18 @@ void rpc_call_fail(struct rpc_call *call, enum rpc_status status, const char *me
 
 void rpc_call_reply(struct rpc_call *call, struct slice response)
 {
+    static const struct rpc_failure too_large = {
+        .status = RPC_RESOURCE_EXHAUSTED,
+        .reason = "RESPONSE_BYTES_MAX",
+        .message = "the response is larger than response_bytes_max: ask for less at a time"};
+    // Not RESOURCE_EXHAUSTED, which says that nothing was done.
+    static const struct rpc_failure short_of_memory = {
+        .status = RPC_UNKNOWN,
+        .reason = "OUTCOME_UNKNOWN",
+        .message = "out of memory for the response: what was asked for may have been done; repeat "
+                   "it with its key, or look with Get"};
     bool is_late = call->is_cancelled;
+    int err;
 
     if (!finish(call) || is_late) {
         return;
@@ -428,13 +441,9 @@ void rpc_call_reply(struct rpc_call *call, struct slice response)
         rpc_local_answer(call->local, &(struct rpc_answer){.status = RPC_OK, .response = response});
         return;
     }
-    if (call->local != NULL || frame_response(call, response) != 0) {
-        struct rpc_failure failure = {.status = RPC_RESOURCE_EXHAUSTED,
-                                      .reason = "RESPONSE_BYTES_MAX",
-                                      .message = "the response is larger than "
-                                                 "response_bytes_max: ask for less at a time"};
-
-        fail_wanted(call, &failure);
+    err = call->local != NULL ? ERR_TOO_LARGE : frame_response(call, response);
+    if (err != 0) {
+        fail_wanted(call, err == ERR_NO_MEMORY ? &short_of_memory : &too_large);
         return;
     }
     submit_head(call);

@@ -93,8 +93,8 @@ def make_queue(cluster, name, kind, *options):
 
 
 def load(cluster, *options):
-    """Run foliot bench create to its end; its summary."""
-    command = [str(cluster.bin / "foliot"), "bench", "create", "-o", "json", "--out", "/dev/null",
+    """Run foliot bench record to its end; its summary."""
+    command = [str(cluster.bin / "foliot"), "bench", "record", "-o", "json", "--out", "/dev/null",
                "--payload-bytes", PAYLOAD, *options]
     for address in cluster.addresses():
         command += ["--server", address]

@@ -4,7 +4,7 @@
  * commit takes to reach the disk, how long a byte takes over loopback and back. The figures of the
  * product are read as ratios to these.
  *
- *   bench_machine [sleep|sync|loopback] [seconds]     default: all, 3 s each
+ *   bench_machine [loop|sleep|sync|loopback] [seconds]     default: all, 3 s each
  *
  * A line per figure, "name<TAB>value<TAB>unit", so that scripts can read it.
  */
@@ -24,6 +24,9 @@
 
 #define SAMPLE_COUNT_MAX 1000000
 #define SECONDS_DEFAULT  3
+
+/* Steps of the loop between two looks at the clock. */
+#define LOOP_COUNT 100000
 
 /* As the tasks of a load of 500 a second. */
 #define SLEEP_US 2000
@@ -65,6 +68,24 @@ static void show(const char *name, struct samples *samples)
     printf("%s, p99\t%.3f\tms\n", name, (double)samples->us[high] / 1e3);
     printf("%s, max\t%.3f\tms\n", name, (double)samples->us[count - 1] / 1e3);
     samples->count = 0;
+}
+
+/* A chain of multiplications and shifts, from registers alone: what one core does in a second. */
+static void looper(int seconds)
+{
+    int64_t start_us = clock_boot_us();
+    int64_t end_us = start_us + seconds * US_PER_S;
+    uint64_t state = 1;
+    int64_t rounds = 0;
+
+    while (clock_boot_us() < end_us) {
+        for (int i = 0; i < LOOP_COUNT; i++) {
+            state = (state ^ state >> 29U) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        }
+        rounds += state != 0; // So that the chain is not left out.
+    }
+    printf("single-core loop\t%.1f\tmillion/s\n",
+           (double)(rounds * LOOP_COUNT) / (double)(clock_boot_us() - start_us));
 }
 
 static void sleeper(struct samples *samples, int seconds)
@@ -201,8 +222,11 @@ int main(int argc, char **argv)
     int status = 0;
 
     if (samples.us == NULL || seconds < 1 || seconds > 1000) {
-        (void)fprintf(stderr, "usage: bench_machine [sleep|sync|loopback] [seconds]\n");
+        (void)fprintf(stderr, "usage: bench_machine [loop|sleep|sync|loopback] [seconds]\n");
         return 2;
+    }
+    if (*what == '\0' || strcmp(what, "loop") == 0) {
+        looper((int)seconds);
     }
     if (*what == '\0' || strcmp(what, "sleep") == 0) {
         sleeper(&samples, (int)seconds);

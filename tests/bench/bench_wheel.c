@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a timer costs: the wheel against a binary heap and the pairing heap of lib/base, at ten
- * thousand and ten million live timers, and the longest single call when a million timers meet one
- * slot or one boundary. Prints tables; decides nothing.
+ * What a timer costs: the wheel against a binary heap, the pairing heap of lib/base and a red-black
+ * tree, at ten thousand and ten million live timers, and the longest single call when a million
+ * timers meet one slot or one boundary. Prints tables; decides nothing.
  */
+#include "tests/bench/bench_wheel.h"
 #include "broker/core/wheel.h"
 #include "lib/base/check.h"
 #include "lib/base/heap.h"
 #include "lib/base/mem.h"
 #include "lib/base/prng.h"
+#include "lib/base/slabs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,18 +21,13 @@
 #define START   INT64_C(1767323045678)
 #define CROWD   1000000
 
-/* Results of one structure at one size, nanoseconds per operation. */
-struct figures {
-    double add;
-    double cancel;
-    double expire;
-};
+/* A task asleep with 100 bytes of payload, the node in front. */
+#define TASK_BYTES 152U
 
 static struct wheel wheel;
 static volatile int64_t kept; /* so that no result is optimised away */
 
-/* Processor time of this thread: other work on the machine does not count. */
-static int64_t now_ns(void)
+int64_t timer_now_ns(void)
 {
     struct timespec time;
 
@@ -38,48 +35,76 @@ static int64_t now_ns(void)
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
-static double per_op(int64_t from, size_t count)
+double timer_per_op(int64_t from, size_t count)
 {
-    return (double)(now_ns() - from) / (double)count;
+    return (double)(timer_now_ns() - from) / (double)count;
 }
 
-static wall_ms draw_due(struct prng *prng)
+wall_ms timer_draw_due(struct prng *prng)
 {
     return START + 1 + (wall_ms)prng_below(prng, SPAN_MS);
 }
 
-/* A tenth of the timers, at random, each one once: those with i mod 10 = 3, in a scattered order.
- */
-static size_t victim(size_t i, size_t count)
+size_t timer_victim(size_t i, size_t count)
 {
     return (i * UINT64_C(2654435761)) % (count / 10) * 10 + 3;
 }
 
-static struct figures run_wheel(size_t count)
+/* Nodes at the start of objects of `bytes`, where a broker's tasks lie. */
+static struct wheel_node **take_nodes(struct slabs *slabs, size_t count, size_t bytes)
 {
-    struct wheel_node *nodes = mem_new(count, sizeof(*nodes));
+    struct wheel_node **nodes = mem_new(count, sizeof(*nodes));
+
+    REQUIRE(nodes != NULL);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = slabs_take(slabs, bytes);
+
+        REQUIRE(number != 0);
+        nodes[i] = slabs_at(slabs, number);
+        wheel_node_init(nodes[i]);
+    }
+    return nodes;
+}
+
+/* Those to be cancelled, looked up before the clock runs: an owner has the node in its hands. */
+static struct wheel_node **find_victims(struct wheel_node **nodes, size_t count)
+{
+    struct wheel_node **victims = mem_new(count / 10, sizeof(*victims));
+
+    REQUIRE(victims != NULL);
+    for (size_t i = 0; i < count / 10; i++) {
+        victims[i] = nodes[timer_victim(i, count)];
+    }
+    return victims;
+}
+
+static struct figures run_wheel(size_t count, size_t bytes)
+{
+    struct slabs slabs;
+    struct wheel_node **nodes;
+    struct wheel_node **victims;
     struct figures figures;
     struct prng prng;
     size_t taken = 0;
     int64_t from;
 
-    REQUIRE(nodes != NULL);
+    slabs_init(&slabs);
+    nodes = take_nodes(&slabs, count, bytes);
+    victims = find_victims(nodes, count);
     prng_init_named(&prng, 1, "bench");
     wheel_init(&wheel, START);
+    (void)wheel_advance(&wheel, START, 10000); // As a turn of the broker does before it adds.
+    from = timer_now_ns();
     for (size_t i = 0; i < count; i++) {
-        wheel_node_init(&nodes[i]);
+        wheel_add(&wheel, nodes[i], timer_draw_due(&prng));
     }
-    from = now_ns();
-    for (size_t i = 0; i < count; i++) {
-        wheel_add(&wheel, &nodes[i], draw_due(&prng));
-    }
-    figures.add = per_op(from, count);
-    from = now_ns();
+    figures.add = timer_per_op(from, count);
+    from = timer_now_ns();
     for (size_t i = 0; i < count / 10; i++) {
-        wheel_del(&wheel, &nodes[victim(i, count)]);
+        wheel_del(&wheel, victims[i]);
     }
-    figures.cancel = per_op(from, count / 10);
-    from = now_ns();
+    figures.cancel = timer_per_op(from, count / 10);
+    from = timer_now_ns();
     while (wheel_count(&wheel) > 0) {
         struct wheel_node *node;
 
@@ -89,8 +114,10 @@ static struct figures run_wheel(size_t count)
             taken++;
         }
     }
-    figures.expire = per_op(from, taken);
+    figures.expire = timer_per_op(from, taken);
+    mem_free(victims);
     mem_free(nodes);
+    slabs_drop(&slabs);
     return figures;
 }
 
@@ -106,21 +133,21 @@ static struct figures run_pairing(size_t count)
     REQUIRE(nodes != NULL);
     prng_init_named(&prng, 1, "bench");
     heap_init(&heap);
-    from = now_ns();
+    from = timer_now_ns();
     for (size_t i = 0; i < count; i++) {
-        heap_add(&heap, &nodes[i], draw_due(&prng));
+        heap_add(&heap, &nodes[i], timer_draw_due(&prng));
     }
-    figures.add = per_op(from, count);
-    from = now_ns();
+    figures.add = timer_per_op(from, count);
+    from = timer_now_ns();
     for (size_t i = 0; i < count / 10; i++) {
-        heap_del(&heap, &nodes[victim(i, count)]);
+        heap_del(&heap, &nodes[timer_victim(i, count)]);
     }
-    figures.cancel = per_op(from, count / 10);
-    from = now_ns();
+    figures.cancel = timer_per_op(from, count / 10);
+    from = timer_now_ns();
     while ((node = heap_take_first(&heap)) != NULL) {
         kept = node->key;
     }
-    figures.expire = per_op(from, count - count / 10);
+    figures.expire = timer_per_op(from, count - count / 10);
     mem_free(nodes);
     return figures;
 }
@@ -192,23 +219,23 @@ static struct figures run_binary(size_t count)
 
     REQUIRE(heap.entries != NULL && heap.places != NULL);
     prng_init_named(&prng, 1, "bench");
-    from = now_ns();
+    from = timer_now_ns();
     for (size_t i = 0; i < count; i++) {
         heap.count++;
-        lift(&heap, i, (struct entry){draw_due(&prng), (uint32_t)i});
+        lift(&heap, i, (struct entry){timer_draw_due(&prng), (uint32_t)i});
     }
-    figures.add = per_op(from, count);
-    from = now_ns();
+    figures.add = timer_per_op(from, count);
+    from = timer_now_ns();
     for (size_t i = 0; i < count / 10; i++) {
-        take_out(&heap, heap.places[victim(i, count)]);
+        take_out(&heap, heap.places[timer_victim(i, count)]);
     }
-    figures.cancel = per_op(from, count / 10);
-    from = now_ns();
+    figures.cancel = timer_per_op(from, count / 10);
+    from = timer_now_ns();
     while (heap.count > 0) {
         kept = heap.entries[0].due_ms;
         take_out(&heap, 0);
     }
-    figures.expire = per_op(from, count - count / 10);
+    figures.expire = timer_per_op(from, count - count / 10);
     mem_free(heap.entries);
     mem_free(heap.places);
     return figures;
@@ -225,12 +252,16 @@ static void print_row(const char *name, const struct figures *small, const struc
 
 static void compare(size_t small, size_t large)
 {
-    struct figures wheel_small = run_wheel(small);
-    struct figures wheel_large = run_wheel(large);
+    struct figures wheel_small = run_wheel(small, sizeof(struct wheel_node));
+    struct figures wheel_large = run_wheel(large, sizeof(struct wheel_node));
+    struct figures tasks_small = run_wheel(small, TASK_BYTES);
+    struct figures tasks_large = run_wheel(large, TASK_BYTES);
     struct figures binary_small = run_binary(small);
     struct figures binary_large = run_binary(large);
     struct figures pairing_small = run_pairing(small);
     struct figures pairing_large = run_pairing(large);
+    struct figures tree_small = bench_tree(small);
+    struct figures tree_large = bench_tree(large);
 
     printf("ns per operation, %zu / %zu timers over an hour; the last columns are times the wheel "
            "at %zu\n\n",
@@ -238,8 +269,10 @@ static void compare(size_t small, size_t large)
     printf("| structure    | add         | cancel      | expire       | add  | canc | exp  |\n");
     printf("|--------------|-------------|-------------|--------------|------|------|------|\n");
     print_row("wheel", &wheel_small, &wheel_large, &wheel_large);
+    print_row("wheel, tasks", &tasks_small, &tasks_large, &wheel_large);
     print_row("binary heap", &binary_small, &binary_large, &wheel_large);
     print_row("pairing heap", &pairing_small, &pairing_large, &wheel_large);
+    print_row("tree", &tree_small, &tree_large, &wheel_large);
 }
 
 /* A million timers at `due`, rounds of one millisecond from `start`: the longest round. */
@@ -257,7 +290,7 @@ static void run_crowd(const char *name, wall_ms start, wall_ms due)
         wheel_add(&wheel, &nodes[i], due);
     }
     while (wheel_count(&wheel) > 0) {
-        int64_t from = now_ns();
+        int64_t from = timer_now_ns();
         int64_t spent_ns;
 
         (void)wheel_advance(&wheel, now, 10000);
@@ -266,7 +299,7 @@ static void run_crowd(const char *name, wall_ms start, wall_ms due)
 
             kept += node != NULL;
         }
-        spent_ns = now_ns() - from;
+        spent_ns = timer_now_ns() - from;
         worst_ns = spent_ns > worst_ns ? spent_ns : worst_ns;
         total_ns += spent_ns;
         now = now + 1 > wheel_next_wake(&wheel) ? now + 1 : wheel_next_wake(&wheel);
@@ -291,6 +324,6 @@ int main(int argc, char **argv)
     printf("|------------------------------|------------|------------|\n");
     run_crowd("one slot", START, START + 200);
     run_crowd("boundary of level 1 (2 s)", START, ((START >> 11) + 8) << 11);
-    run_crowd("boundary of level 2 (17 min)", START, ((START >> 20) + 3) << 20);
+    run_crowd("boundary of level 2 (35 min)", START, ((START >> 21) + 3) << 21);
     return 0;
 }

@@ -2,10 +2,12 @@
 """How each kind of fault is done to a world, and undone. A fault says on whom it was: the brokers,
 the databases and the receivers whose claims it may leave without an outcome. Orderly ends, joins,
 a clock that is wrong and a network that is merely slow are on nobody: they excuse no repeat."""
+import contextlib
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import journal
@@ -23,6 +25,36 @@ ARM_S = 4        # Longest wait for a write to come by.
 
 class Left(Exception):
     """This fault could not be done here; says why."""
+
+
+class Turns:
+    """Lanes play their faults beside each other; what is to be alone waits until the others have
+    ended theirs, and they for it."""
+
+    def __init__(self):
+        self.change = threading.Condition()
+        self.beside = 0  # faults of the others, being done
+        self.is_alone = False
+
+    @contextlib.contextmanager
+    def taken(self, is_alone):
+        with self.change:
+            self.change.wait_for(lambda: not self.is_alone)
+            if is_alone:
+                self.is_alone = True
+                self.change.notify_all()
+                self.change.wait_for(lambda: self.beside == 0)
+            else:
+                self.beside += 1
+        try:
+            yield
+        finally:
+            with self.change:
+                if is_alone:
+                    self.is_alone = False
+                else:
+                    self.beside -= 1
+                self.change.notify_all()
 
 
 class Fault:
@@ -150,8 +182,10 @@ class Fault:
 
     def keepercut(self):
         names = [f"{self.broker}:zk{number}" for number in range(self.world.zookeepers)]
-        self.begin([self.broker])
-        self.links.mode(names, "hold")
+        is_slow = self.line["mode"] == "slow"
+        self.begin(() if is_slow else [self.broker],
+                   shards=self.world.keeper.shards_of(self.broker))
+        self.links.mode(names, self.line["mode"])
         self.hold()
         self.links.mode(names, "pass")
         self.recover(1)
@@ -273,7 +307,7 @@ class Fault:
 
     def oneway(self):
         self.begin(databases=self.databases)
-        self.links.mode(self.base_links(), "down")
+        self.links.mode(self.base_links(), self.line["mode"])
         self.hold()
         self.links.mode(self.base_links(), "pass")
 

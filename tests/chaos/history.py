@@ -78,6 +78,7 @@ class History:
         self.changes = collections.defaultdict(list)   # id → (answered µs, op, answer), in order
         self.answers = collections.Counter()           # (op, word)
         self.attempts = collections.defaultdict(list)  # id → Attempts by arrival
+        self.first_attempts = []
         self.faults = []
         self.instances = {}  # instance → broker
         self.owned = collections.defaultdict(list)  # shard → (since µs, broker or "")
@@ -168,6 +169,7 @@ class History:
     def read_databases(self, databases):
         """Who claimed what; and what only an old primary has: then the promotion has lost it."""
         self.claims = {}   # (task, attempt) → (at in µs, instance), the first one
+        self.written_us = collections.defaultdict(list)  # task → when, by its database's clock
         self.lines = collections.Counter()
         self.ends = collections.Counter()
         self.stale = []
@@ -195,6 +197,8 @@ class History:
         if kind == "claim":
             self.lines["claimed twice"] += (task, attempt) in self.claims
             self.claims.setdefault((task, attempt), (at_us, instance))
+        elif kind in ("make", "change") and attempt == 0:
+            self.written_us[task].append(at_us)
         elif kind == "end":
             self.ends[task] += 1
         elif kind == "stale":
@@ -239,9 +243,17 @@ class History:
         return None
 
     def firsts(self):
-        """First attempts with number 1, by when they were due."""
-        return sorted((lines[0] for lines in self.attempts.values() if lines[0].number == 1),
-                      key=lambda one: one.due_ms)
+        """First attempts with number 1, by when their tasks were ready: due, and as they are in the
+        database. A create or an update that lay for long with a broker who was stopped, or could
+        not tell whose the shard is, makes no task late."""
+        if not self.first_attempts:
+            self.first_attempts = [lines[0] for lines in self.attempts.values()
+                                   if lines[0].number == 1]
+            for one in self.first_attempts:
+                one.ready_us = max(one.due_ms * 1000, *(
+                    at_us for at_us in (0, *self.written_us[one.task]) if at_us <= one.at_us))
+            self.first_attempts.sort(key=lambda one: one.ready_us)
+        return self.first_attempts
 
 
 def read(folder, databases):

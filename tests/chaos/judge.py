@@ -9,16 +9,24 @@ may be missing, repeated or undone only for tasks with such a line.
 import bisect
 import collections
 import itertools
+import pathlib
+
+import moves as pauses
+import stalls
 
 SESSION_S, TICK_S, SLACK_S = 4, 0.5, 1
 ON_TIME_US = 250_000
+# The watchdog looks four times in a session timeout. It ends a loop that has not turned for five of
+# its looks, the first of which asked for a turn.
+WATCHDOG_S = SESSION_S * 6 / 4
 # Most seconds for a gap, of faults that nothing else came between. A loop that is stuck is ended
-# after a session timeout, and then its session has to expire.
+# first, and then its session has to expire.
 GAP_MAX_S = {"kill": SESSION_S + TICK_S + SLACK_S, "pause": SESSION_S + TICK_S + SLACK_S,
              "keepercut": SESSION_S + TICK_S + SLACK_S, "expire": SESSION_S + TICK_S + SLACK_S,
-             "stuck": 2 * SESSION_S + TICK_S + SLACK_S}
+             "stuck": WATCHDOG_S + SESSION_S + TICK_S + SLACK_S}
 SLOW_MS = 2500
-STALLED_MAX = 0.01  # of a span: more than that, and its times say nothing
+MOVE_US = 200_000   # For so long a shard stands still that is moved in order: 99 of 100.
+BEFORE_US = 1_000_000  # What happens so shortly before a task is ready holds it up, too.
 START_US = 8_000_000   # A fault makes tasks late within this, or not at all.
 CALM_US = 1_000_000    # A gap is over when no task was late for so long.
 AFTER_US = 6_000_000   # So long behind its end a fault still disturbs the gaps of others.
@@ -44,15 +52,19 @@ class Judge:
     def __init__(self, history, quiet=None):
         self.it = history
         self.quiet = quiet or {}
+        self.machine = stalls.Stalls(pathlib.Path())  # As it was measured then.
+        self.machine.spans = self.quiet.get("spans", [])
+        self.machine.samples = self.quiet.get("samples", [])
         self.verdicts = []
         self.excused = collections.Counter()   # by what fault
         self.lost_work = collections.Counter()
+        self.pauses = {}  # moved, stayed, away → Pauses
         self.judge()
 
     def judge(self):
         for check in (self.lost, self.rising, self.one_outcome, self.early, self.stale,
                       self.overlap, self.repeats, self.cancelled, self.updates, self.keys,
-                      self.honest, self.brokers, self.gap, self.recovery):
+                      self.honest, self.brokers, self.gap, self.moves, self.away, self.recovery):
             self.verdicts.append(check())
 
     def failed(self):
@@ -189,7 +201,7 @@ class Judge:
         owner = self.it.owner_of(attempt)
         span = (owner[1] if owner else attempt.at_us, attempt.deadline_ms * 1000)
         names = self.it.owners_in(self.it.shard_of(attempt.task), *span)
-        return len(names) > 1 and self.stalled(*span) > STALLED_MAX
+        return len(names) > 1 and self.machine.excuses(*span)
 
     def overlap(self):
         """K-6: no attempt before the deadline of one whose outcome is not known."""
@@ -291,11 +303,6 @@ class Judge:
                 verdict.add(f"{line['name']} was stuck and has not ended itself")
         return verdict
 
-    def stalled(self, begin_us, end_us):
-        """Part of a span in which the machine stood still."""
-        return sum(max(0, min(b, end_us) - max(a, begin_us))
-                   for a, b in self.quiet.get("stalls", ())) / max(1, end_us - begin_us)
-
     def gap(self):
         """K-7: a broker's shards are on time again within the session timeout, a tick and a
         second."""
@@ -304,11 +311,39 @@ class Judge:
             limit_s = GAP_MAX_S.get(fault.what)
             if limit_s is None or not is_alone or gap_s <= limit_s:
                 continue
-            if self.stalled(fault.begin_us, fault.begin_us + gap_s * 1e6) <= STALLED_MAX:
+            if self.machine.excuses(fault.begin_us, fault.begin_us + gap_s * 1e6):
+                verdict.excused += 1
+            else:
                 verdict.add(f"{fault.what} {fault.number}: {gap_s:.2f} s, the promise is "
                             f"{limit_s} s")
-            else:
-                verdict.excused += 1
+        return verdict
+
+    def too_late(self, all_pauses, limit_us, verdict):
+        """Pauses beyond the limit that nothing excuses."""
+        late = [pause for pause in all_pauses if pause.late_us > limit_us]
+        found = [pause for pause in late if not self.machine.excuses(
+            pause.ready_us - BEFORE_US, pause.ready_us + pause.late_us)]
+        verdict.excused += len(late) - len(found)
+        return found
+
+    def moves(self):
+        """What moves in order stands still shortly, and what does not move not at all."""
+        verdict = Verdict("moves", "orderly moves pause shortly, others never")
+        moved, stayed = pauses.of_moves(self.it)
+        self.pauses["moved"], self.pauses["stayed"] = moved, stayed
+        late = self.too_late(moved, MOVE_US, verdict)
+        for pause in late if len(late) > len(moved) // 100 else ():
+            verdict.add(f"{pause!r}, one of {len(moved)}")
+        for pause in self.too_late(stayed, ON_TIME_US, verdict):
+            verdict.add(f"{pause!r}, and it stayed")
+        return verdict
+
+    def away(self):
+        """Without ZooKeeper what is owned is on time."""
+        verdict = Verdict("away", "without ZooKeeper owned shards are on time")
+        self.pauses["away"] = pauses.of_away(self.it)
+        for pause in self.too_late(self.pauses["away"], ON_TIME_US, verdict):
+            verdict.add(repr(pause))
         return verdict
 
     def recovery(self):
@@ -329,14 +364,14 @@ class Judge:
         """When the last task came that a fault made late: tasks of its shards that were late one
         after the other, with no second between them in which all were on time."""
         found_us, edge_us = 0, fault.begin_us + START_US
-        begin = bisect.bisect_left(firsts, fault.begin_us // 1000 + 1, key=lambda one: one.due_ms)
+        begin = bisect.bisect_right(firsts, fault.begin_us, key=lambda one: one.ready_us)
         for one in itertools.islice(firsts, begin, None):
-            due_us = one.due_ms * 1000
-            if due_us > min(end_us, edge_us):
+            if one.ready_us > min(end_us, edge_us):
                 break
-            if one.at_us - due_us > ON_TIME_US and self.it.shard_of(one.task) in fault.shards:
+            if one.at_us - one.ready_us > ON_TIME_US and \
+                    self.it.shard_of(one.task) in fault.shards:
                 found_us = max(found_us, one.at_us)
-                edge_us = due_us + CALM_US
+                edge_us = one.ready_us + CALM_US
         return found_us
 
     def gaps(self):

@@ -3,9 +3,10 @@
 """A cluster of real processes under load, hurt at random, and judged by journals.
 
   nemesis.py [--seconds N] [--seed N] [--zookeepers 1|3] [--rate N] [--only KIND,…] [--plan]
+             [--page FILE]
 
 The seed decides what is hurt, when and for how long; --plan prints that and does nothing.
-FOLIOT_KEEP=1 (or failed) keeps the folder with all logs and journals, --again FOLDER judges such a
+--page writes the table in Markdown, too. FOLIOT_KEEP=1 (or failed) keeps the folder with all logs and journals, --again FOLDER judges such a
 folder once more. Ends with "N passed, N failed".
 """
 import argparse
@@ -13,13 +14,14 @@ import json
 import os
 import pathlib
 import random
+import subprocess
 import sys
 import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools"), str(HERE.parent / "integration")]
-import chaos  # noqa: E402
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools"), str(HERE.parent / "lib")]
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 import faults  # noqa: E402
 import history  # noqa: E402
@@ -27,6 +29,7 @@ import journal  # noqa: E402
 import judge as judges  # noqa: E402
 import plan as plans  # noqa: E402
 import report  # noqa: E402
+import stalls  # noqa: E402
 import witness  # noqa: E402
 import world as worlds  # noqa: E402
 
@@ -40,19 +43,23 @@ class Lane(threading.Thread):
     """Does its faults one after the other. It lives until the program ends, for what it has started
     would end with it."""
 
-    def __init__(self, world, lines, begin):
+    def __init__(self, world, turns, lines, begin):
         super().__init__(daemon=True)
-        self.world, self.lines, self.start_s = world, lines, begin
+        self.world, self.turns, self.lines, self.start_s = world, turns, lines, begin
         self.is_done = False
         self.error = None
 
     def run(self):
         for number, line in self.lines:
-            time.sleep(max(0, self.start_s + line["at_s"] - time.monotonic()))
+            calm_s = line.get("calm_s", 0)
+            time.sleep(max(0, self.start_s + line["at_s"] - calm_s - time.monotonic()))
             if self.world.is_ended:
                 break
             try:
-                faults.Fault(self.world, number, line).play()
+                with self.turns.taken(line["lane"] == "alone"):
+                    time.sleep(calm_s)
+                    faults.Fault(self.world, number, line).play()
+                    time.sleep(calm_s)
             except Exception as error:  # pylint: disable=broad-except
                 self.error = f"{line['kind']}: {error!r}"
                 break
@@ -107,6 +114,11 @@ def fault_of_check(world):
         time.sleep(0.5)
 
 
+def pages_of(world):
+    """The metrics of the brokers that are to be well."""
+    return {broker.name: broker.get("/metrics")[1] for broker in list(world.brokers.values())}
+
+
 def sanitizer_reports(world):
     """The first lines of what they have found in the brokers that have ended."""
     return [path.read_text(errors="replace")[:500] for path in world.folder.glob("report.*")]
@@ -127,52 +139,69 @@ def databases_of(world):
 
 def run(world, options, lines):
     """The whole run; the judge over it."""
-    probe = chaos.StallProbe()
+    probe = stalls.Stalls(world.folder)
     probe.start()
     begin_us = journal.now_us()
     world.start_producers(options.rate)
     begin = time.monotonic()
     numbered = list(enumerate(lines))
-    lanes = [Lane(world, [(number, line) for number, line in numbered if line["lane"] == name],
-                  begin) for name in plans.LANES]
+    turns = faults.Turns()
+    lanes = [Lane(world, turns, [one for one in numbered if one[1]["lane"] == name], begin)
+             for name in (*plans.LANES, "alone")]
     for lane in lanes:
         lane.start()
     time.sleep(max(0, begin + options.seconds - time.monotonic()))
     harness.until("the last fault to be over", lambda: all(lane.is_done for lane in lanes), 120)
     heal_us = journal.now_us()
     served_s = heal(world)
-    stalled = probe.share(heal_us, journal.now_us()) > 0.01
+    probe.read()
+    stalled = probe.excuses(heal_us, journal.now_us())
     quiet_s = settle(world)
     time.sleep(1)
-    quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled, "stalls": probe.stalls,
+    quiet = {"served_s": served_s, "quiet_s": quiet_s, "stalled": stalled,
              "figures": {"overdue tasks at the end": overdue(world),
                          "cluster check": fault_of_check(world),
+                         "the auditors' figures": auditor.faults(lambda: pages_of(world)),
                          "reports of sanitizers": sanitizer_reports(world),
                          "faults of the nemesis itself": [one.error for one in lanes if one.error],
                          "producers that have not ended": sum(p.alive() for p in world.producers)}}
-    share = probe.share(begin_us, journal.now_us())
-    probe.end = True
+    probe.stop()
+    quiet |= {"spans": probe.spans, "samples": probe.samples}
+    share = probe.within(begin_us, journal.now_us()) / (journal.now_us() - begin_us)
     databases = databases_of(world)
     rest = {"quiet": quiet, "stalled": share, "databases": databases}
     (world.folder / "rest.json").write_text(json.dumps(rest), encoding="utf-8")
-    return judge_folder(world.folder)
+    return judge_folder(world.folder, options.page, about(options))
 
 
-def judge_folder(folder):
+def about(options):
+    """What was run, and on what, for the page."""
+    commit = subprocess.run(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], check=False,
+                            capture_output=True, text=True).stdout.strip() or "unknown"
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    return (f"`make chaos CHAOS_SECONDS={options.seconds} CHAOS_SEED={options.seed} "
+            f"ZOOKEEPERS={options.zookeepers} CHAOS_RATE={options.rate}`, commit {commit}, "
+            f"{os.cpu_count()} cores, load at the end {load}.")
+
+
+def judge_folder(folder, page=None, text=""):
     """Judge what lies in the folder of a run; how many promises were broken."""
     rest = json.loads((folder / "rest.json").read_text(encoding="utf-8"))
     databases = rest["databases"]
     databases["shards"] = {int(shard): name for shard, name in databases["shards"].items()}
     judge = judges.Judge(history.read(folder, databases), rest["quiet"])
     report.print_table(judge, rest["stalled"])
+    if page:
+        report.write_page(page, judge, rest["stalled"], text)
     return report.print_verdicts(judge)
 
 
 def print_plan(lines):
     for line in lines:
         more = ", ".join(f"{name} {value}" for name, value in line.items()
-                         if name not in ("lane", "at_s", "kind", "lasts_s"))
-        print(f"  {line['at_s']:6.1f} s  {line['kind']:<10} {line['lasts_s']:5.1f} s  {more}")
+                         if name not in ("lane", "at_s", "kind", "lasts_s", "calm_s"))
+        alone = ", alone" if line["lane"] == "alone" else ""
+        print(f"  {line['at_s']:6.1f} s  {line['kind']:<10} {line['lasts_s']:5.1f} s  {more}{alone}")
 
 
 def parse():
@@ -184,6 +213,7 @@ def parse():
     parser.add_argument("--rate", type=int, default=300)
     parser.add_argument("--only", default="")
     parser.add_argument("--build", default=os.environ.get("BUILD", "dev"))
+    parser.add_argument("--page", type=pathlib.Path)
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--again", type=pathlib.Path)
     return parser.parse_args()
@@ -192,7 +222,7 @@ def parse():
 def main():
     options = parse()
     if options.again:
-        return 1 if judge_folder(options.again) else 0
+        return 1 if judge_folder(options.again, options.page, about(options)) else 0
     only = tuple(filter(None, options.only.split(",")))
     lines = plans.make(options.seed, options.seconds, only)
     print(f"nemesis: seed {options.seed}, {options.seconds} s, {options.zookeepers} ZooKeeper, "

@@ -29,37 +29,81 @@ def fault_rows(judge):
                judge.excused[what])
 
 
-def print_table(judge, stalled):
-    """Everything about one run but its verdicts."""
-    it = judge.it
-    print(f"  {'fault':<12}{'done':>5}{'left':>5}{'longest':>9}{'gap p50':>9}{'gap max':>9}"
-          f"{'alone':>9}{'repeats':>9}")
+HEADS = ("fault", "done", "left", "longest", "gap p50", "gap max", "alone", "alone p50",
+         "alone max", "repeats")
+
+
+def fault_cells(judge):
+    """The rows of the table, as text."""
     for what, done, left, longest, gap, alone, repeats in fault_rows(judge):
-        cells = (quantile(gap, 500), max(gap, default=None), max(alone, default=None))
-        text = "".join(f"{'-':>9}" if cell is None else f"{cell:>8.2f}s" for cell in cells)
-        print(f"  {what:<12}{done:>5}{left:>5}{longest:>8.1f}s{text}{repeats:>9}")
-    reasons = {(fault.what, fault.left) for fault in it.faults if fault.left}
-    for what, why in sorted(reasons):
-        print(f"  left out: {what}: {why}")
+        seconds = [quantile(gap, 500) if gap else None, max(gap, default=None),
+                   quantile(alone, 500) if alone else None, max(alone, default=None)]
+        seconds = ["-" if one is None else f"{one:.2f} s" for one in seconds]
+        yield [what, str(done), str(left), f"{longest:.1f} s", *seconds[:2], str(len(alone)),
+               *seconds[2:], str(repeats)]
+
+
+def pause_text(pauses):
+    """How late tasks were of shards that stood still, or not."""
+    late = [pause.late_us / 1000 for pause in pauses]
+    return (f"{len(late)}, p50 {quantile(late, 500):.0f} ms, p99 {quantile(late, 990):.0f} ms, "
+            f"max {max(late, default=0):.0f} ms")
+
+
+def figures(judge, stalled):
+    """Everything about a run but its faults and verdicts: (of what, text)."""
+    it = judge.it
+    for what, why in sorted({(fault.what, fault.left) for fault in it.faults if fault.left}):
+        yield "left out", f"{what}: {why}"
     attempts = sum(len(lines) for lines in it.attempts.values())
-    late = [one.at_us - one.due_ms * 1000 for one in it.firsts()]
-    print(f"  tasks: {sum(1 for _ in judge.tasks())} answered OK, {len(it.pending)} still to come, "
-          f"{len(it.dead)} dead letters; attempts {attempts}, refused by receivers as too late "
-          f"{judge.late_refused()}")
+    yield "tasks", (f"{sum(1 for _ in judge.tasks())} answered OK, {len(it.pending)} still to "
+                    f"come, {len(it.dead)} dead letters; attempts {attempts}, refused by receivers "
+                    f"as too late {judge.late_refused()}")
     words = collections.defaultdict(dict)
     for (op, word), count in it.answers.items():
         words[op][word] = count
     for op in sorted(words):
-        print(f"  answers to {op}: {counted(words[op])}")
-    print(f"  repeats: {sum(judge.excused.values())} excused, by fault: {counted(judge.excused)}")
+        yield f"answers to {op}", counted(words[op])
+    yield "repeats", (f"{sum(judge.excused.values())} excused, by fault: "
+                      f"{counted(judge.excused)}")
+    late = [one.at_us - one.ready_us for one in it.firsts()]
     p50, p99 = quantile(late, 500) / 1000, quantile(late, 990) / 1000
-    print(f"  lateness: p50 {p50:.1f} ms, p99 {p99:.0f} ms, max "
-          f"{max(late, default=0) / 1e6:.1f} s; the machine stalled {stalled * 100:.1f} %")
-    print(f"  every shard served again {judge.quiet.get('served_s')} s after the last fault; quiet "
-          f"after {judge.quiet.get('quiet_s')} s")
+    yield "lateness", (f"p50 {p50:.1f} ms, p99 {p99:.0f} ms, max "
+                       f"{max(late, default=0) / 1e6:.1f} s; the machine stalled "
+                       f"{stalled * 100:.1f} %")
+    for name, text in (("moved", "shards moved in order by a join or a leave alone"),
+                       ("stayed", "shards that stayed at one"),
+                       ("away", "shards while ZooKeeper alone was away, or its leader")):
+        yield text, pause_text(judge.pauses[name])
+    yield "recovery", (f"every shard served again {judge.quiet.get('served_s')} s after the last "
+                       f"fault; quiet after {judge.quiet.get('quiet_s')} s")
     if it.lost_lines or judge.lost_work:
-        print(f"  promotion: PostgreSQL lost {counted(it.lost_lines)} of {len(it.lost)} tasks; by "
-              f"that lost: {counted(judge.lost_work)}")
+        yield "promotion", (f"PostgreSQL lost {counted(it.lost_lines)} of {len(it.lost)} tasks; by "
+                            f"that lost: {counted(judge.lost_work)}")
+
+
+def print_table(judge, stalled):
+    """Everything about one run but its verdicts."""
+    for row in (HEADS, *fault_cells(judge)):
+        print(f"  {row[0]:<11}" + "".join(f"{cell:>10}" for cell in row[1:]))
+    for what, text in figures(judge, stalled):
+        print(f"  {what}: {text}")
+
+
+def write_page(path, judge, stalled, about):
+    """The same in Markdown, for docs/TESTING.md; `about`: what was run, and where."""
+    def line(cells):
+        return f"| {' | '.join(cells)} |\n"
+
+    rows = [line(HEADS), line(["---"] + ["---:"] * (len(HEADS) - 1)),
+            *(line([f"`{row[0]}`", *row[1:]]) for row in fault_cells(judge)),
+            "\n", line(("figure", "")), line(("---", "---")),
+            *(line(pair) for pair in figures(judge, stalled)),
+            "\n", line(("promise", "", "broken", "by what a promotion lost", "excused by stalls")),
+            line(["---", "---", "---:", "---:", "---:"]),
+            *(line((one.name, one.text, str(len(one.faults)), str(one.lost), str(one.excused)))
+              for one in judge.verdicts)]
+    path.write_text(f"{about}\n\n{''.join(rows)}", encoding="utf-8")
 
 
 def print_verdicts(judge):

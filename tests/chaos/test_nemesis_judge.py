@@ -6,14 +6,18 @@ with "N passed, N failed"."""
 import copy
 import pathlib
 import sys
+import tempfile
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools")]
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools"), str(HERE.parent / "lib")]
+import faults  # noqa: E402
 import history  # noqa: E402
 import judge as judges  # noqa: E402
 import keeper  # noqa: E402
 import plan as plans  # noqa: E402
 import proxy  # noqa: E402
+import report  # noqa: E402
 
 S = 1_000_000
 NOW = 1_700_000_000 * S
@@ -34,8 +38,8 @@ class Book:
         self.receiver = self.call(TASK, 1, DUE_MS * 1000 + 500)
         self.nemesis = [{"t": NOW, "kind": "broker", "name": "a", "instance": "ia"},
                         {"t": NOW, "kind": "broker", "name": "b", "instance": "ib"},
-                        {"t": NOW, "kind": "owner", "shard": 2, "name": "a"},
-                        {"t": NOW, "kind": "owner", "shard": 3, "name": "b"},
+                        {"t": NOW - 9 * S, "kind": "owner", "shard": 2, "name": "a"},
+                        {"t": NOW - 9 * S, "kind": "owner", "shard": 3, "name": "b"},
                         {"t": NOW + 100 * S, "kind": "heal"}]
         self.lines = [[NOW + 50, "make", "ia", 2, TASK, 0],
                       [DUE_MS * 1000 - 50, "claim", "ia", 2, TASK, 1],
@@ -61,13 +65,21 @@ class Book:
                                    deadline_ms=DUE_MS + after_ms + 3000)
         self.lines.append([(DUE_MS + after_ms) * 1000 - 50, "claim", "ia", 2, TASK, 2])
 
-    def fault(self, begin_ms, end_ms, brokers=(), databases=(), receivers=()):
+    def fault(self, begin_ms, end_ms, brokers=(), databases=(), receivers=(), what="kill"):
         number = len(self.nemesis)
         self.nemesis += [
             {"t": (DUE_MS + begin_ms) * 1000, "kind": "begin", "fault": number,
-             "what": "kill", "brokers": list(brokers), "databases": list(databases),
+             "what": what, "brokers": list(brokers), "databases": list(databases),
              "receivers": list(receivers), "shards": [2]},
             {"t": (DUE_MS + end_ms) * 1000, "kind": "end", "fault": number}]
+
+    def late(self, late_ms, task=TASK):
+        """The only attempt comes so late."""
+        self.receiver = self.call(task, 1, (DUE_MS + late_ms) * 1000, deadline_ms=DUE_MS + 9000)
+
+    def owner(self, at_ms, shard, name):
+        self.nemesis.append({"t": (DUE_MS + at_ms) * 1000, "kind": "owner", "shard": shard,
+                             "name": name})
 
     def judge(self):
         databases = {"shards": {n: f"db{n % 2}" for n in range(8)}, "lines": self.lines,
@@ -180,7 +192,7 @@ def a_repeat_behind_a_move_is_excused_by_stalls_only():
     for stalls, broken in (([], True), ([[DUE_MS * 1000, DUE_MS * 1000 + S]], False)):
         book = Book()
         book.repeat()
-        book.quiet["stalls"] = stalls
+        book.quiet["spans"] = stalls
         assert book.broken() == {"repeats"}, book.broken()  # It has not moved.
         book.nemesis.append({"t": (DUE_MS + 50) * 1000, "kind": "owner", "shard": 2, "name": "b"})
         assert book.broken() == ({"repeats"} if broken else set()), book.broken()
@@ -338,18 +350,139 @@ def a_gap_that_is_too_long_is_found():
         book.fault(-100, 100, brokers="a")
         book.receiver = book.call(TASK, 1, DUE_MS * 1000 + int(late_s * S),
                                   deadline_ms=DUE_MS + 9000)
-        book.quiet["stalls"] = stalls
+        book.quiet["spans"] = stalls
         assert book.broken() == ({"gap"} if broken else set()), (late_s, book.broken())
+
+
+def a_shard_that_moves_in_order_for_too_long_is_found():
+    for what, moves, late_ms, stalls, broken in (
+            ("term", True, 199, [], False), ("join", True, 201, [], True),
+            ("term", False, 201, [], False), ("term", False, 251, [], True),
+            ("kill", True, 251, [], False),
+            ("term", True, 251, [[DUE_MS * 1000, DUE_MS * 1000 + S // 10]], False)):
+        book = Book()
+        book.fault(-100, 100, what=what)
+        book.late(late_ms)
+        if moves:
+            book.owner(50, 2, "b")
+        book.quiet["spans"] = stalls
+        assert book.broken() == ({"moves"} if broken else set()), (what, late_ms, book.broken())
+
+
+def what_others_used_of_the_machine_excuses():
+    for part, broken in ((0.24, True), (0.26, False)):
+        book = Book()
+        book.fault(-100, 100, what="term")
+        book.late(260)
+        book.quiet["samples"] = [[DUE_MS * 1000, DUE_MS * 1000 + S // 4, part]]
+        assert book.broken() == ({"moves"} if broken else set()), (part, book.broken())
+
+
+def a_move_beside_another_fault_says_nothing():
+    for begin_ms, end_ms, broken in ((-9000, -6200, True), (-9000, -5900, False),
+                                     (6050, 6080, False), (6200, 6300, True)):
+        book = Book()
+        book.fault(-100, 100, what="term")
+        book.fault(begin_ms, end_ms, what="target")
+        book.late(260)
+        book.owner(50, 2, "b")
+        assert book.broken() == ({"moves"} if broken else set()), (begin_ms, book.broken())
+
+
+def a_task_that_was_written_late_waits_from_then_on():
+    book = Book()
+    book.fault(-100, 100, what="term")
+    book.late(290)
+    book.owner(50, 2, "b")
+    book.lines[0][0] = (DUE_MS + 100) * 1000
+    assert book.broken() == set(), book.broken()
+    book.lines[0][0] = NOW
+    assert book.broken() == {"moves"}, book.broken()
+    book.lines.insert(1, [(DUE_MS + 100) * 1000, "change", "ia", 2, TASK, 0])
+    assert book.broken() == set(), book.broken()
+    book.lines[1][0] = (DUE_MS + 291) * 1000  # Behind its attempt.
+    assert book.broken() == {"moves"}, book.broken()
+
+
+def what_is_late_without_zookeeper_is_found():
+    for late_ms, moves, what, broken in (
+            (251, False, "zookeeper", True), (249, False, "zookeeper", False),
+            (251, True, "zookeeper", False), (251, False, "leader", True)):
+        book = Book()
+        book.fault(-500, 900, what=what)
+        book.nemesis.append({"t": (DUE_MS + 500) * 1000, "kind": "hurt", "brokers": ["a"],
+                             "fault": book.nemesis[-1]["fault"]})
+        book.late(late_ms)
+        if moves:
+            book.owner(-600, 2, "")
+        assert book.broken() == ({"away"} if broken else set()), (late_ms, book.broken())
+
+
+def the_page_has_every_fault_and_every_promise():
+    book = Book()
+    book.fault(-100, 100, brokers="a")
+    book.late(5300)
+    judge = book.judge()
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder) / "page.md"
+        report.write_page(page, judge, 0.01, "what was run")
+        lines = page.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "what was run"
+    assert any(line.startswith("| `kill` | 1 | 0 |") and "| 5.40 s |" in line for line in lines)
+    for verdict in judge.verdicts:
+        assert any(line.startswith(f"| {verdict.name} |") for line in lines), verdict.name
+
+
+def what_is_alone_waits_for_what_is_beside():
+    turns, order = faults.Turns(), []
+
+    def alone():
+        with turns.taken(True):
+            order.append("alone")
+
+    with turns.taken(False):
+        thread = threading.Thread(target=alone)
+        thread.start()
+        with turns.change:
+            assert turns.change.wait_for(lambda: turns.is_alone or order, 10)
+        order.append("beside")
+    thread.join()
+    with turns.taken(False):
+        order.append("next")
+    assert order == ["beside", "alone", "next"], order
 
 
 def the_plan_is_a_function_of_its_seed():
     first = plans.make(7, 180)
     assert first == plans.make(7, 180) and first != plans.make(8, 180)
     kinds = {kind for lane in plans.LANES.values() for kind in lane}
-    assert {line["kind"] for seed in range(3) for line in plans.make(seed, 180)} == kinds
+    assert {line["kind"] for seed in range(4) for line in plans.make(seed, 180)} == kinds
     for lane in plans.LANES:
         lines = [line for line in first if line["lane"] == lane]
         assert all(a["at_s"] + a["lasts_s"] <= b["at_s"] for a, b in zip(lines, lines[1:]))
+
+
+def the_plan_leaves_room_for_faults_that_are_alone():
+    for total_s in (45, 60, 90, 180, 1800):
+        for seed in range(20):
+            lines = plans.make(seed, total_s)
+            alone = [line for line in lines if line["lane"] == "alone"]
+            assert bool(alone) == (total_s >= 60), (total_s, seed)
+            for one in alone:
+                begin_s = one["at_s"] - plans.CALM_S
+                end_s = one["at_s"] + one["lasts_s"] + plans.CALM_S
+                assert end_s <= total_s
+                assert not any(begin_s + 0.1 < line["at_s"] + line["lasts_s"] and
+                               line["at_s"] < end_s - 0.1 for line in lines if line is not one), (total_s, seed, one)
+
+
+def the_plan_of_a_long_run_has_zookeeper_away_for_a_minute():
+    for total_s in (180, 300, 700, 1800):
+        for seed in range(20):
+            away = [line for line in plans.make(seed, total_s)
+                    if line["kind"] == "zookeeper" and line["lane"] == "brokers"]
+            assert len(away) >= max(1, total_s // plans.LONG_EVERY_S), (total_s, seed, away)
+            assert all(line["lasts_s"] == 60 for line in away)
 
 
 def the_proxy_knows_the_commit_of_a_write():

@@ -28,6 +28,7 @@ GUEST = "d"        # joins and leaves
 RECEIVERS = 2
 # Which databases are on which server. The first server has a standby, and the home database.
 DATABASES = {0: ("db0",), 1: ("db1", "db2")}
+AUDIT_EVERY = "2s"  # So that two rounds behind the end of a run are soon over.
 RESTART_S = 0.3  # as an init system would after an end that nobody wanted
 SMALL_MB = 150     # of the disk that can be filled
 
@@ -42,7 +43,8 @@ class Broker(harness.Process):
         command = [str(world.bin / "foliotd"), "--name", name, "--listen", self.grpc,
                    "--advertise", f"127.0.0.1:{world.links.ports[f'peer:{name}']}",
                    "--admin-listen", self.admin, "--cluster-shards", str(SHARDS),
-                   "--zookeeper-hosts", world.zookeeper_hosts(name), "--log-format", "json"]
+                   "--zookeeper-hosts", world.zookeeper_hosts(name), "--log-format", "json",
+                   "--audit-every", AUDIT_EVERY]
         for server, databases in DATABASES.items():
             for database in databases:
                 command += ["--databases", f"{database}={world.conninfo(name, server, database)}"]

@@ -139,6 +139,7 @@ static void keep_task(struct task *task, size_t *used)
     keep_bytes(&task->payload, used);
     keep_bytes(&task->key, used);
     keep_bytes(&task->tags, used);
+    keep_bytes(&task->order_key, used);
 }
 
 static void on_read(struct store_read *read)
@@ -286,6 +287,9 @@ int contract_main(int argc, char **argv, const struct contract_host *with)
         MUST_CASE(change_sets_what_it_says_and_nothing_else),
         MUST_CASE(changes_of_a_batch_reach_their_own_rows),
         MUST_CASE(tags_and_expiry_stay_as_they_were_inserted),
+        MUST_CASE(first_rows_of_an_order_key_are_read_in_its_order),
+        MUST_CASE(order_key_and_place_stay_unless_they_are_changed),
+        MUST_CASE(order_key_goes_into_the_dead_letter_and_back),
         MUST_CASE(result_is_kept_until_its_time),
         MUST_CASE(results_of_a_batch_are_those_of_its_operations),
         MUST_CASE(results_and_dead_letters_are_read_by_id),
@@ -310,11 +314,13 @@ int contract_main(int argc, char **argv, const struct contract_host *with)
         MUST_CASE(replaced_task_that_stays_keeps_no_hold_on_the_key),
         MUST_CASE(insert_whose_key_is_taken_takes_its_claim_with_it),
         MUST_CASE(claims_of_a_batch_are_one_row_read_by_shard),
+        MUST_CASE(claims_past_their_deadline_are_read_by_shard),
         MUST_CASE(claim_may_end_the_one_before_it),
         MUST_CASE(claim_of_a_known_row_holds_under_the_fence_alone),
         MUST_CASE(near_task_is_inserted_and_claimed_in_one_batch),
         MUST_CASE(claim_rows_are_dropped_by_name),
         MUST_CASE(sweep_deletes_claim_rows_without_a_live_member_and_no_other),
+        MUST_CASE(claims_are_read_whoever_wrote_them_and_whenever_was_swept),
         MUST_CASE(poison_is_answered_alone_and_the_rest_commits),
         MUST_CASE(batch_of_poison_only_leaves_everything_as_it_was),
         MUST_CASE(repeated_settlement_finds_nothing),

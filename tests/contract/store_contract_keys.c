@@ -150,6 +150,46 @@ void claims_of_a_batch_are_one_row_read_by_shard(void)
     end();
 }
 
+/* How many claims of a shard have a deadline up to a time. */
+static size_t read_overdue(uint32_t shard, wall_ms now_ms, uint32_t limit)
+{
+    struct store_read read = {
+        .kind = STORE_READ_OVERDUE, .shard = shard, .now_ms = now_ms, .limit = limit};
+
+    MUST_OK(read_now(&read));
+    for (size_t i = 0; i < read.claim_count; i++) {
+        MUST(seen.claims[i].deadline_ms <= now_ms);
+        MUST_EQ(seen.claims[i].id.slot % CONTRACT_SHARD_COUNT, shard);
+    }
+    return read.claim_count;
+}
+
+void claims_past_their_deadline_are_read_by_shard(void)
+{
+    struct store_op ops[5] = {insert_op(2, 1), insert_op(2, 2), insert_op(2, 3), insert_op(2, 4),
+                              insert_op(4, 1)};
+
+    begin();
+    write_ops(ops, 5);
+    for (int64_t i = 0; i < 4; i++) {
+        ops[i] = claim_op(2, i + 1, 1);
+        ops[i].deadline_ms = 1000 * (i + 1);
+    }
+    ops[4] = claim_op(4, 1, 1);
+    ops[4].deadline_ms = 1;
+    write_ops(ops, 5);
+    MUST_EQ(read_overdue(2, 999, 10), 0);
+    MUST_EQ(read_overdue(2, 1000, 10), 1);
+    MUST(same(seen.claims[0].id, make_id(2, 1)));
+    MUST_EQ(seen.claims[0].attempt, 1);
+    MUST_EQ(seen.claims[0].row.writer, 77);
+    MUST_EQ(read_overdue(2, INT64_MAX, 10), 4);
+    MUST_EQ(read_overdue(2, INT64_MAX, 3), 3);
+    MUST_EQ(read_overdue(4, INT64_MAX, 10), 1);
+    MUST_EQ(read_overdue(0, INT64_MAX, 10), 0);
+    end();
+}
+
 void claim_may_end_the_one_before_it(void)
 {
     struct store_op op = insert_op(0, 1);
@@ -263,5 +303,52 @@ void sweep_deletes_claim_rows_without_a_live_member_and_no_other(void)
     write_batch(store, &sweep);
     MUST_EQ(read_claims(0), 0);
     MUST_EQ(read_claims(4), 0);
+    end();
+}
+
+/* Insert a task and claim it under a name. */
+static void claim_one(int64_t counter, int64_t writer, int64_t seq)
+{
+    struct store_op ops[2] = {insert_op(0, counter), claim_op(0, counter, 1)};
+    struct store_batch batch = {
+        .ops = ops, .op_count = 2, .claim_row = {.writer = writer, .seq = seq}};
+
+    write_batch(store, &batch);
+    MUST_OK(batch.result);
+    MUST_OK(ops[1].result);
+}
+
+void claims_are_read_whoever_wrote_them_and_whenever_was_swept(void)
+{
+    static const int64_t others[] = {-9, 3, 4, 6, INT64_MAX - 1};
+    struct store_batch sweep = {.sweep = true};
+    struct store_op op;
+
+    begin();
+    for (int64_t i = 1; i <= 3; i++) {
+        claim_one(i, 5, 10 * i);
+    }
+    write_batch(store, &sweep);
+    MUST_EQ(read_claims(0), 3);
+    op = other_op(STORE_DELETE, 0, 1);
+    write_ops(&op, 1);
+    write_batch(store, &sweep); // The first row of this writer is gone,
+    write_batch(store, &sweep);
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
+        claim_one(10 + (int64_t)i, others[i], 1); // others begin below it,
+    }
+    claim_one(4, 5, 31);
+    MUST_EQ(read_claims(0), 2 + ARRAY_COUNT(others) + 1);
+    write_batch(store, &sweep); // and are no longer new.
+    MUST_EQ(read_claims(0), 2 + ARRAY_COUNT(others) + 1);
+    for (int64_t i = 2; i <= 4; i++) { // A writer with nothing left goes on as one that has.
+        op = other_op(STORE_DELETE, 0, i);
+        MUST_OK(write_op(op));
+    }
+    write_batch(store, &sweep);
+    write_batch(store, &sweep);
+    MUST_EQ(read_claims(0), ARRAY_COUNT(others));
+    claim_one(5, 5, 32);
+    MUST_EQ(read_claims(0), ARRAY_COUNT(others) + 1);
     end();
 }

@@ -26,6 +26,8 @@ static int put_queue(const char *tenant, const char *name, uint32_t expected, st
     put.queue.is_draining = expected != 0;
     put.queue.result_memory_ms = 11 * expected;
     put.queue.expire_after_ms = 12 * expected;
+    put.queue.order_policy = expected == 0 ? ORDER_BLOCK : ORDER_SKIP;
+    put.queue.order_failures = 1 + expected;
     MUST_OK(store->queue_put(store, &put));
     MUST(!done);
     until(&done);
@@ -92,6 +94,9 @@ void queues_are_created_replaced_and_listed(void)
     MUST(listed[0].is_draining);
     MUST_EQ(listed[0].result_memory_ms, 11);
     MUST_EQ(listed[0].expire_after_ms, 12);
+    MUST_EQ((int)listed[0].order_policy, (int)ORDER_SKIP);
+    MUST_EQ(listed[0].order_failures, 2);
+    MUST_EQ((int)listed[1].order_policy, (int)ORDER_BLOCK);
     MUST(!listed[1].at_most_once);
     MUST(!listed[1].is_paused);
     MUST_EQ(listed[1].paused_until_ms, 0);

@@ -197,7 +197,7 @@ void change_sets_what_it_says_and_nothing_else(void)
 
 void changes_of_a_batch_reach_their_own_rows(void)
 {
-    struct store_op ops[60];
+    static struct store_op ops[60];
 
     begin();
     for (int64_t i = 0; i < 60; i++) {

@@ -120,6 +120,7 @@ void read_checks_the_epoch(void)
         {.kind = STORE_READ_DEAD, .ids = &id, .id_count = 1},
         {.kind = STORE_READ_ENDED, .ids = &id, .id_count = 1},
         {.kind = STORE_READ_COUNTS, .limit = 10},
+        {.kind = STORE_READ_OVERDUE, .now_ms = INT64_MAX, .limit = 10},
     };
 
     begin();

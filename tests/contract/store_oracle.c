@@ -107,6 +107,14 @@ static struct slice any_tags(struct oracle *o)
     return slice_of(tags[below(o, ARRAY_COUNT(tags))]);
 }
 
+static const char *const order_keys[] = {"a", "\xc3\xb6rder", "ab"};
+
+static void give_order_key(struct oracle *o, struct store_op *op)
+{
+    op->task.order_key = slice_of(order_keys[below(o, ARRAY_COUNT(order_keys))]);
+    op->task.order_ms = (wall_ms)below(o, 5);
+}
+
 static void give_key(struct oracle *o, struct store_op *op)
 {
     size_t key = below(o, KEY_COUNT);
@@ -133,6 +141,9 @@ static void fill_row(struct oracle *o, struct store_op *op)
     if (chance(o, 300)) {
         op->task.tags = any_tags(o);
         op->task.expire_ms = (wall_ms)below(o, 3);
+    }
+    if (chance(o, 300)) {
+        give_order_key(o, op);
     }
     if (chance(o, 400)) {
         op->task.queue = 1;
@@ -238,6 +249,12 @@ static void add_other(struct oracle *o, uint32_t shard)
     op->task.unknowns = (uint32_t)below(o, 9);
     op->task.payload = any_payload(o);
     op->error_text = slice_of("because");
+    if (op->kind == STORE_CHANGE && chance(o, 300)) {
+        const struct task *row = store_mem_row(o->mem, shard, op->task.id);
+
+        op->set_order = row != NULL && row->order_key.len > 0;
+        op->task.order_ms = (wall_ms)below(o, 5);
+    }
     if (op->kind == STORE_DELETE && chance(o, 400)) {
         op->keep_until_ms = NOW_MS + (wall_ms)below(o, 200);
         op->end = TASK_END_DONE + (enum task_end)below(o, 3);
@@ -403,6 +420,8 @@ static void say_row(struct buf *text, const struct task *row)
     (void)buf_append(text, row->key.data, row->key.len);
     (void)buf_printf(text, " tags %zu ", row->tags.len);
     (void)buf_append(text, row->tags.data, row->tags.len);
+    (void)buf_printf(text, " order %lld ", (long long)row->order_ms);
+    (void)buf_append(text, row->order_key.data, row->order_key.len);
     (void)buf_append_text(text, "\n");
 }
 
@@ -514,6 +533,12 @@ static void compare_ended_tasks(struct oracle *o, struct store_read read)
     read.kind = STORE_READ_DEAD;
     read.after_seq = o->base[read.shard] + (int64_t)below(o, (uint64_t)counter + 1);
     read_both(o, read);
+    read.kind = STORE_READ_ORDER;
+    read.queue = 1 + (uint32_t)below(o, 4);
+    read.key = slice_of(order_keys[below(o, ARRAY_COUNT(order_keys))]);
+    read.limit = 1 + (uint32_t)below(o, 4);
+    read_both(o, read);
+    read.queue = 1;
     read.kind = STORE_READ_COUNTS;
     read.now_ms = (wall_ms)below(o, 400000);
     read.limit = COUNTED_ROW_COUNT_MAX;
@@ -556,6 +581,9 @@ static void compare_shard(struct oracle *o, uint32_t shard)
     read_both(o, read);
     read.queue = 1;
     read.kind = STORE_READ_CLAIMS;
+    read_both(o, read);
+    read.kind = STORE_READ_OVERDUE;
+    read.now_ms = (wall_ms)below(o, 5000);
     read_both(o, read);
     read.kind = STORE_READ_KEY;
     for (size_t i = 0; i < KEY_COUNT; i++) {

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What is in deploy/ against those who will read it: Kubernetes' schemas, the broker's own check of
-settings, Prometheus' tools, systemd, Debian's packages. What only an API server, a container engine or
-a running systemd could show is not tested here (docs/OPERATIONS.md says so).
+settings, Prometheus' tools, systemd, Debian's packages. What only an API server or a running systemd
+could show is not tested here (deploy/README.md says so); the image is built by image.py.
 
   test_deploy.py [PART OF A CASE'S NAME …]
 

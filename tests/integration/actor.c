@@ -153,7 +153,8 @@ static void on_named(struct rpc_call *call, struct slice request, void *ctx)
     const struct task_view view = made_task();
     const struct cancel_reply cancel = {CANCEL_ANSWER_STOPPED, 9, view.id};
     const struct update_reply update = {view.id, 4712, 6};
-    const struct explain_reply explain = {view, WAIT_QUEUE_PAUSED, "it is paused", 99, 3, "b7"};
+    const struct explain_reply explain = {view, WAIT_QUEUE_PAUSED, "it is paused", 99, 3, "b7",
+                                          {0}};
     const char *which = ctx;
     struct fault fault;
     struct buf out;

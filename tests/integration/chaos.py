@@ -19,6 +19,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../../tools"), os.path.join(HERE, "../lib")]
 import audit as witness  # noqa: E402
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 
 SHARDS = 32
@@ -80,7 +81,8 @@ class Run:
     def __init__(self, options, seconds):
         self.options = options
         self.seconds = seconds
-        self.cluster = harness.Cluster(options.build, SHARDS)
+        self.cluster = harness.Cluster(options.build, SHARDS,
+                                       broker_options=auditor.OPTIONS)
         self.judge = harness.Judge(SHARDS)
         self.faults = []
         self.probe = StallProbe()
@@ -169,6 +171,7 @@ class Run:
         for broker in self.cluster.brokers.values():
             self.expect(broker.alive(), f"{broker.name} has ended by itself")
         self.check_audit()
+        self.faults += auditor.faults(self.cluster.pages)
         print(f"    answered {len(judge.answered)}, attempts {judge.count}, repeats "
               f"{judge.repeats()}, lost {len(judge.lost())}, early {len(judge.early())}, overlaps "
               f"{len(judge.overlaps())}", flush=True)

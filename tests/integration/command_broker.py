@@ -300,7 +300,7 @@ def sick_topology():
                    ("b1", "0.1.0", [], 4, 2), ("b2", "0.2.0", ["db1"], 3, 0))]
     shards = [cluster_pb2.Shard(shard=i, database="db0") for i in range(5)]
     shards += [cluster_pb2.Shard(shard=5, database="db0", owner="b1", epoch=9,
-                                 state=cluster_pb2.SHARD_STATE_LOADING),
+                                 state=cluster_pb2.SHARD_STATE_LOADING, audit_faults=2),
                cluster_pb2.Shard(shard=6, database="db0", owner="b2",
                                  state=cluster_pb2.SHARD_STATE_ACTIVE)]
     return cluster_pb2.GetTopologyResponse(cluster="demo", answered_by="b1", shard_count=7,

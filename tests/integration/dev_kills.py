@@ -10,6 +10,7 @@ which it came; a call that was not answered proves nothing, but a create is repe
 until it is. A stock gRPC receiver notes every attempt. When it is all over the two are compared.
 """
 import argparse
+import http.client
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ from concurrent import futures
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lib"))
+import auditor  # noqa: E402
 import devmode  # noqa: E402
 import grpc  # noqa: E402
 import stubs  # noqa: E402
@@ -212,6 +214,15 @@ class Run:
             time.sleep(0.2)
         self.faults.append(f"lost: {missing[:5]} of {len(missing)}")
 
+    @staticmethod
+    def pages(dev):
+        """Its metrics, as tests/lib/auditor.py takes them."""
+        connection = http.client.HTTPConnection(dev.place["adminAddress"], timeout=devmode.LIMIT_S)
+        connection.request("GET", "/metrics")
+        page = connection.getresponse().read().decode()
+        connection.close()
+        return {"dev": page}
+
     def judge_task(self, task, attempts):
         """What this task's attempts show against what was answered about it."""
         numbers = [number for _, number, _, _, _ in attempts]
@@ -262,6 +273,7 @@ class Run:
             dev, tasks = self.hurt()
             self.wait_for_last(tasks)
             time.sleep(3)  # A repeat that must not come has no event; an attempt's deadline is over.
+            self.faults += auditor.faults(lambda: self.pages(dev))
             status, _, err = dev.stop()
             if status != 0:
                 self.faults.append(f"the last one ended with {status}: {err}")

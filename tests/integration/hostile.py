@@ -193,7 +193,7 @@ def burst(run, name, target):
     queue = name.replace("_", "-")
     run.cluster.cli("queue", "create", queue, "--target", target, "--attempt-timeout", "1s",
                     "--backoff", "500ms", "--failures-max", "2", "--unknowns-max", "1")
-    run.cluster.cli("bench", "create", "--queue", queue, "--count", str(BURST), "--batch", "500")
+    run.cluster.cli("bench", "record", "--queue", queue, "--count", str(BURST), "--batch", "500")
 
 
 def count_ends(run):

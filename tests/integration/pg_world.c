@@ -148,39 +148,43 @@ long world_ask(struct world *world, const char *sql)
     return value;
 }
 
-struct world_stopped world_stop_writer(struct world *world, const char *name)
+struct world_stopped world_stop(pid_t pid)
 {
-    struct world_stopped stopped;
-    char sql[256];
+    struct world_stopped stopped = {.pid = pid};
     char byte;
     int ends[2];
     pid_t guard;
 
-    (void)snprintf(sql, sizeof(sql),
-                   "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-                   " AND application_name = 'foliot/%s/0'",
-                   name);
-    stopped.backend = (pid_t)world_ask(world, sql);
-    MUST(stopped.backend > 1);
-    MUST(pipe(ends) == 0);
+    MUST(pid > 1 && pipe(ends) == 0);
     guard = fork();
     if (guard == 0) {
         // A group of its own: the runner ends that of the case. Our end of the pipe must go.
         (void)setpgid(0, 0);
         (void)close(ends[1]);
         (void)!read(ends[0], &byte, 1);
-        _exit(kill(stopped.backend, SIGCONT));
+        _exit(kill(pid, SIGCONT));
     }
     MUST(guard > 0);
     (void)close(ends[0]);
     stopped.wake = ends[1];
-    MUST(kill(stopped.backend, SIGSTOP) == 0);
+    MUST(kill(pid, SIGSTOP) == 0);
     return stopped;
 }
 
-void world_wake_writer(const struct world_stopped *stopped)
+struct world_stopped world_stop_writer(struct world *world, const char *name)
 {
-    MUST(kill(stopped->backend, SIGCONT) == 0);
+    char sql[256];
+
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                   " AND application_name = 'foliot/%s/0'",
+                   name);
+    return world_stop((pid_t)world_ask(world, sql));
+}
+
+void world_wake(const struct world_stopped *stopped)
+{
+    MUST(kill(stopped->pid, SIGCONT) == 0);
     (void)close(stopped->wake);
 }
 

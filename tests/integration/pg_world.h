@@ -51,17 +51,19 @@ void world_end(struct world *world, struct store *store);
 long world_ask(struct world *world, const char *sql);
 
 /*
- * Stop the backend of the writer that is called so ("behind" or "straight"), and let it go on.
+ * Stop a process of the server, or the backend of the writer that is called so ("behind" or
+ * "straight"), and let it go on.
  *
  * note: it goes on also if the case fails in between: a stopped backend holds up everybody who
  *       creates a database in the shared server.
  */
 struct world_stopped {
-    pid_t backend;
+    pid_t pid;
     int wake; /* closed, by whoever, it lets the backend go on */
 };
+struct world_stopped world_stop(pid_t pid);
 struct world_stopped world_stop_writer(struct world *world, const char *name);
-void world_wake_writer(const struct world_stopped *stopped);
+void world_wake(const struct world_stopped *stopped);
 
 /* Turn the loop until the flag is set. */
 void world_until(struct world *world, const bool *done);

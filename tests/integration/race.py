@@ -17,7 +17,9 @@ import time
 
 import grpc
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../../tools"), os.path.join(HERE, "../lib")]
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 
 SHARDS = 16
@@ -155,7 +157,7 @@ def main():
     parser.add_argument("--dev", action="store_true")
     options = parser.parse_args()
     with (harness.DevCluster(options.build) if options.dev else
-          harness.Cluster(options.build, SHARDS)) as cluster:
+          harness.Cluster(options.build, SHARDS, broker_options=auditor.OPTIONS)) as cluster:
         messages = harness.messages(cluster.folder).task_pb2
         for name in ("dev",) if options.dev else ("a", "b"):
             cluster.start_broker(name)
@@ -172,15 +174,16 @@ def main():
             if not faults:
                 break
             time.sleep(0.5)
+        left = auditor.faults(cluster.pages)
     for name, count in sorted(counts.items()):
         print(f"  {count:6} {name}")
     early = len(book.early())
-    for fault in faults[:10] + ([f"{early} attempts came early"] if early else []):
+    for fault in faults[:10] + left + ([f"{early} attempts came early"] if early else []):
         print(f"  FAIL {fault}")
     too_few = one_sided(counts, len(results))
     if too_few:
         print(f"  FAIL no race: too few of {too_few}")
-    failed = len(faults) + early + len(too_few)
+    failed = len(faults) + len(left) + early + len(too_few)
     print(f"{len(results) - len(faults)} passed, {failed} failed")
     return 1 if failed or len(results) != options.count else 0
 

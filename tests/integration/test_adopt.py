@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 
 SHARDS = 16
@@ -78,6 +79,17 @@ def tasks_wait_in_all_shards(world):
     assert len({harness.shard_of(task, SHARDS) for task in world.ids}) > SHARDS / 2
 
 
+def status_says_which_server_each_database_is_on(world):
+    said = json.loads(world.cluster.cli("cluster", "status", "-o", "json").stdout)["databases"]
+    wanted = []
+    for i, conninfo in enumerate(world.cluster.pg):
+        psql = harness.Psql(conninfo)
+        wanted.append({"name": f"db{i}", "timeline": 1, "systemId": psql.ask(
+            "SELECT system_identifier FROM pg_control_system()")[0]})
+        psql.close()
+    assert said == wanted, (said, wanted)
+
+
 def it_is_not_adopted_beside_brokers(world):
     before = world.zk.get(world.path)[0]
     said = world.command("adopt", code=5)
@@ -108,6 +120,8 @@ def what_zookeeper_has_lost_is_adopted_from_the_databases(world):
     harness.until("every task to be fired", lambda: world.ids <= {
         line["taskId"] for line in harness.json_lines(world.cluster.receiver.out)
         if "taskId" in line}, 90)
+    left = auditor.faults(world.cluster.pages)
+    assert not left, left
 
 
 def what_is_not_whole_is_refused(world):
@@ -130,12 +144,13 @@ def what_is_not_whole_is_refused(world):
 def main():
     build = pathlib.Path(os.environ.get("FOLIOT_BUILD_DIR", ROOT / "build/dev")).name
     passed = failed = 0
-    with harness.Cluster(build, SHARDS, databases=2) as cluster:
+    with harness.Cluster(build, SHARDS, databases=2, broker_options=auditor.OPTIONS) as cluster:
         world = World(cluster)
         try:
             world.id = a_cluster_is_founded_ahead_of_its_brokers(world)
             passed += 1
-            for case in (tasks_wait_in_all_shards, it_is_not_adopted_beside_brokers,
+            for case in (tasks_wait_in_all_shards, status_says_which_server_each_database_is_on,
+                         it_is_not_adopted_beside_brokers,
                          what_zookeeper_has_lost_is_adopted_from_the_databases,
                          what_is_not_whole_is_refused):
                 case(world)

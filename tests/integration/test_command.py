@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -98,12 +99,12 @@ def on_terminal(*words, typed=b"", until=None, env=None):
 
 def help_is_on_standard_output_and_has_examples(_):
     out, err = run("--help")
-    assert "  task       create     Create a task" in out and err == "", (out, err)
+    assert "  task       create       Create a task" in out and err == "", (out, err)
     assert run("help")[0] == out and run("-h")[0] == out
     assert "foliot task create " in run("task", "--help")[0]
     assert run("help", "task")[0] == run("task", "--help")[0]
     assert run("help", "task", "create")[0] == run("task", "create", "-h")[0]
-    for noun, verb in re.findall(r"^  ([a-z]+) +([a-z]*) +[A-Z]", out, re.M):
+    for noun, verb in re.findall(r"^  ([a-z]+) +([a-z-]*) +[A-Z]", out, re.M):
         words = [noun] + ([verb] if verb else [])
         text = run(*words, "--help")[0]
         assert f"usage: foliot {' '.join(words)}" in text and "\nexamples:\n  " in text, text
@@ -117,7 +118,7 @@ def every_example_of_the_help_is_a_command_line_that_is_taken(broker):
     """Examples are tried against a broker, as far as they need no files."""
     out = run("help")[0]
     tried = 0
-    for noun, verb in re.findall(r"^  ([a-z]+) +([a-z]*) +[A-Z]", out, re.M):
+    for noun, verb in re.findall(r"^  ([a-z]+) +([a-z-]*) +[A-Z]", out, re.M):
         if noun in ("receive", "bench", "completion", "help", "version", "context", "dev"):
             continue
         if verb in ("init", "adopt"):  # These ask no broker; test_adopt has them.
@@ -154,7 +155,7 @@ def misspelt_words_are_answered_with_the_nearest(_):
         (("task", "list", "--queue"), "--queue needs a value: --queue NAME"),
         (("task", "list", "--watch=yes"), "--watch takes no value"),
         (("dev", "--db", "f"), 'unknown option "--db"; did you mean "--db-file"?'),
-        (("dead", "purge", "--all"), 'unknown option "--all"; see --help'),
+        (("dead", "list", "--all"), 'unknown option "--all"; see --help'),
         (("task", "list", "extra"), '"extra" is one operand too many; if it is a queue: --queue extra'),
         (("task", "list", "extra", "-q", "m"), '"extra" is one operand too many; see --help'),
         (("task", "get", "a", "b"), '"b" is one operand too many'),
@@ -186,6 +187,12 @@ def values_that_are_wrong_are_said_with_what_is_right(_):
         (("task", "create", "-q", "m", "-f", "/nonexistent"), 'cannot open "/nonexistent": No such'),
         (("task", "create", "-q", "m", "-f", "/"), 'cannot read "/": Is a directory'),
         (("task", "create", "-q", "m", "-k", key), "--key has more than 255 bytes (KEY_BYTES_MAX)"),
+        (("task", "create", "-q", "m", "--order-key", key),
+         "--order-key has more than 255 bytes (ORDER_KEY_BYTES_MAX)"),
+        (("task", "create", "-q", "m", "--order-key", ""), "--order-key is empty, which would be none"),
+        (("task", "get", "-q", "m", "--order-key", "o"), "--order-key goes with --key: together"),
+        (("queue", "create", "m", "-t", "receiver://h:1", "--order-failures", "2"),
+         "--order-failures goes with --order-on-failure skip"),
         (("task", "create", "-q", "m", "--latest", "1h"), "add --key KEY"),
         (("task", "create", "-q", "m", "--tag", "x"), '--tag "x" must be NAME=VALUE'),
         (("task", "create", "-q", "m", "--tag", "a b=x"), "--tag: "),
@@ -227,17 +234,39 @@ def values_that_are_wrong_are_said_with_what_is_right(_):
         (("dead", "list", "-q", "m", "--error", "e" * 256), "DEAD_FILTER_BYTES_MAX"),
         (("dead", "list", "-q", "m", "--page-token", "x"), '--page-token "x" is none'),
         (("dead", "purge", "-q", "m", "x"), '"x" is no task id'),
-        (("dead", "redrive", "-q", "m", "--rate", "0"), '--rate "0" must be tasks a second, 0.001'),
-        (("dead", "redrive", "-q", "m", "--rate", "1.x"), "must be tasks a second"),
-        (("dead", "redrive", "-q", "m", "--rate", "1000001"), "to 1000000 (RATE_MAX)"),
+        (("dead", "purge", "-q", "m"), "say which: ids, --error TEXT, or --all of the queue"),
+        (("dead", "purge", "-q", "m", "--error", "", "--yes"), "say which: ids, --error TEXT, or --all"),
+        (("dead", "redrive", "-q", "m", "--yes"), "say which: ids, --error TEXT, or --all"),
+        (("dead", "redrive", "-q", "m", "--all", "--error", "x"), "or take --all, not both"),
+        (("dead", "purge", "-q", "m", "--all", ID), "or take --all, not both"),
+        (("dead", "redrive", "-q", "m", "--all", "--rate", "0"), '--rate "0" must be tasks a second, 0.001'),
+        (("dead", "redrive", "-q", "m", "--all", "--rate", "1.x"), "must be tasks a second"),
+        (("dead", "redrive", "-q", "m", "--all", "--rate", "1000001"), "to 1000000 (RATE_MAX)"),
         (("cluster", "plan"), "say who would come or go: --add NAME, --remove NAME"),
         (("cluster", "adopt", "--databases", "db0=" + "x" * 3000),
          "--databases is longer than 2048 bytes; name it in a file: --config FILE"),
         (("cluster", "drain"), 'name the broker; "foliot cluster status" lists them'),
-        (("bench", "create"), "name the queue: --queue NAME"),
-        (("bench", "create", "-q", "m", "--delay-min", "2s", "--delay-max", "1s"),
+        (("bench", "record"), "name the queue: --queue NAME"),
+        (("bench", "record", "-q", "m", "--delay-min", "2s", "--delay-max", "1s"),
          "--delay-max must be at least --delay-min"),
-        (("bench", "create", "-q", "m", "--out", "/nonexistent/x"), 'cannot write "/nonexistent/x"'),
+        (("bench", "recordd"), 'no command "bench recordd"; did you mean "foliot bench record"?'),
+        (("bench", "--rate", "5"), 'unknown option "--rate"'),
+        (("bench", "create", "--rate", "x"), '--rate "x" must be a whole number'),
+        (("bench", "create", "--keyed", "101"), "must be a whole number from 0 to 100"),
+        (("bench", "create", "--outstanding", "0"), "must be a whole number from 1 to 4096"),
+        (("bench", "create", "--delay", "1s..2"), '--delay "1s..2" is no delay; one looks like 5s'),
+        (("bench", "create", "--delay", "2s..1s"), '--delay "2s..1s" is no delay'),
+        (("bench", "create", "--delay", "exp:"), '--delay "exp:" is no delay'),
+        (("bench", "create", "--delay", ",".join(["1s"] * 9)), "(DELAY_PART_COUNT_MAX)"),
+        (("bench", "create", "--duration", "0s"), "--duration must be 1ms to 1d"),
+        (("bench", "create", "--warmup", "2d"), "at most 1d (DURATION_MS_MAX)"),
+        (("bench", "create-batch", "-b", "10000", "--payload-bytes", "1000"),
+         "are more than a message may have, 4194304 bytes (RPC_MESSAGE_BYTES_MAX)"),
+        (("bench", "mixed", "-b", "5"), "bench mixed makes single calls: leave out --batch"),
+        (("bench", "drain", "-d", "5s"), "bench drain has all tasks due at one instant"),
+        (("bench", "steady", "--lead", "5s"), "--lead is for bench drain; bench steady has --delay"),
+        (("bench", "steady", "--columns", "x"), '"x"'),
+        (("bench", "record", "-q", "m", "--out", "/nonexistent/x"), 'cannot write "/nonexistent/x"'),
         (("task", "create", "-q", "m", "--key", ""), "--key is empty, which would be no key"),
         (("task", "cancel", "-q", "m", "--key", ""), "--key is empty, which would be no key"),
         (("dev", "--db-file", ""), "--db-file needs the name of a file"),
@@ -331,6 +360,7 @@ def a_check_says_what_is_not_as_it_should_be(broker):
                                          "shard 0002 in db0 has none"),
             ("every owner serves", "shard 0005: b1 does not serve it yet; shard 0006: b2 does not "
                                    "answer"),
+            ("every due task is in somebody's hands", "shard 0005: 2, the log of b1 names them"),
             ("every broker can write to every database", "b2 cannot write to db1"),
             ("all brokers are of one version", "b2 is 0.2.0, b1 is 0.1.0"),
             ("all brokers know the same queues", "b2 has confirmed 3, b1 4")):
@@ -370,7 +400,7 @@ def output_that_cannot_be_written_is_an_error(broker):
     SEEN.extend(done.stderr.splitlines())
     assert done.returncode == 1 and "could not write the output: No space left" in done.stderr, done
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([FOLIOT, "bench", "create", "-q", "m", "-c", "5", "-s",
+        done = subprocess.run([FOLIOT, "bench", "record", "-q", "m", "-c", "5", "-s",
                                broker.address], stdout=full, stderr=subprocess.PIPE, text=True,
                               timeout=LIMIT_S, check=False, env=environment())
     SEEN.extend(done.stderr.splitlines())
@@ -608,7 +638,7 @@ def a_dry_run_counts_and_changes_nothing(broker):
     assert "matched    7" in out and "cancelled  0" in out, out
     assert "BatchCancel" not in broker.last
     for verb in ("redrive", "purge"):
-        out = ask(broker, "dead", verb, "-q", "dead", "--dry-run", "-o", "json")
+        out = ask(broker, "dead", verb, "-q", "dead", "--all", "--dry-run", "-o", "json")
         assert json.loads(out)["matched"] == "3", out
     assert "RedriveDead" not in broker.last and "PurgeDead" not in broker.last
 
@@ -619,7 +649,10 @@ def without_a_terminal_nothing_is_done_unasked(broker):
             "to ask on: add --yes to do it, or --dry-run to look") in ask.err, ask.err
     ask(broker, "dead", "purge", "-q", "dead", "--error", "user", code=2)
     assert 'would purge 3 dead letters: namespace default, queue dead, error with "user"' in ask.err
-    assert "BatchCancel" not in broker.last and "PurgeDead" not in broker.last
+    ask(broker, "dead", "redrive", "-q", "dead", "--all", code=2)
+    assert "would redrive all 3 dead letters: namespace default, queue dead; there is no" in ask.err
+    for call in ("BatchCancel", "PurgeDead", "RedriveDead"):
+        assert call not in broker.last, call
 
 
 def whoever_means_it_types_the_count(broker):
@@ -631,7 +664,7 @@ def whoever_means_it_types_the_count(broker):
     shown, code = on_terminal(*words, typed=b"7\n")
     assert code == 0 and "cancelled 7 of 7" in shown, (code, shown)
     assert len(broker.last["BatchCancel"].items) == 7
-    shown, code = on_terminal("dead", "purge", "-q", "dead", "-s", broker.address, typed=b"3\n")
+    shown, code = on_terminal("dead", "purge", "-q", "dead", "--all", "-s", broker.address, typed=b"3\n")
     assert code == 0 and "purged 3 of 3" in shown, (code, shown)
 
 
@@ -640,7 +673,7 @@ def scripts_say_yes(broker):
     assert out == {"matched": 7, "cancelled": 5, "stopped": 1, "gone": 1, "failed": 0}, out
     out = ask(broker, "task", "cancel", "-q", "empty", "--all", "--yes")
     assert "matched    0" in out, out
-    out = ask(broker, "dead", "redrive", "-q", "dead", "--rate", "0.5", "--yes")
+    out = ask(broker, "dead", "redrive", "-q", "dead", "--all", "--rate", "0.5", "--yes")
     assert out == "matched  3\nhandled  2\nskipped  1\n", out
     assert broker.last["RedriveDead"].rate_per_second == 0.5
     ask(broker, "dead", "purge", "-q", "dead", "--yes", ID)
@@ -657,7 +690,7 @@ def what_could_not_be_done_is_said(broker):
     ask(broker, "task", "cancel", "-q", "mail", "--all", "--yes", code=4)
     assert "0 of 7 were cancelled before that; doing it again does no harm" in ask.err, ask.err
     broker.fail_method = ("PurgeDead", "PERMISSION_DENIED")
-    ask(broker, "dead", "purge", "-q", "dead", "--yes", code=4)
+    ask(broker, "dead", "purge", "-q", "dead", "--all", "--yes", code=4)
     assert "0 of 3 were purged before that" in ask.err, ask.err
     broker.fail_method = None
 
@@ -874,6 +907,8 @@ def the_shell_is_told_what_may_come_next(broker):
     assert complete("completion", "") == {"bash", "zsh"}
     assert complete("help", "t") >= {"task"} and "list" in complete("help", "task", "")
     assert complete("task", "create", "--payload-file", "") == set(), "files are the shell's business"
+    assert complete("bench", "") >= {"steady", "create-batch", "record"} and "" not in complete("bench", "")
+    assert "--duration" in complete("bench", "--") and "--rate" not in complete("bench", "--")
     assert complete("nothing", "x", "") == set() and complete() == set()
     folder = with_config()
     env = environment(XDG_CONFIG_HOME=folder)
@@ -907,7 +942,6 @@ def the_version_has_all_forms(_):
 
 
 def receive_says_why_it_cannot_listen(_):
-    import socket
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -920,9 +954,54 @@ def receive_says_why_it_cannot_listen(_):
 
 def bench_says_what_failed(broker):
     broker.fail_always = "PERMISSION_DENIED"
-    _, err = run("bench", "create", "-q", "m", "-c", "3", "-s", broker.address, code=1)
+    _, err = run("bench", "record", "-q", "m", "-c", "3", "-s", broker.address, code=1)
     broker.fail_always = None
     assert "create: PERMISSION_DENIED (SOME_REASON): as the test wants it" in err, err
+
+
+def bench_needs_a_place_to_receive(broker):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ask(broker, "bench", "create", "--receiver-port", port, code=5)
+        assert f"cannot listen on 127.0.0.1 port {port}: the port is taken" in ask.err, ask.err
+    ask(broker, "bench", "create", "--receiver", "localhost", code=2)
+    assert "cannot listen on localhost port 0: not a numeric address" in ask.err, ask.err
+    run("bench", "create", "-s", dead_address(), "--timeout", "1s", code=6)
+
+
+def bench_counts_what_failed_and_says_what_it_left(broker):
+    few = ("bench", "create", "-c", "5", "--warmup", "0s", "-o", "json")
+    broker.fail_method = ("Create", "PERMISSION_DENIED")
+    result = json.loads(ask(broker, *few, code=1))["runs"][0]
+    assert result["calls"][0]["failed"] == 5 and result["awaited"] == 0, result
+    broker.fail_method = ("Drain", "PERMISSION_DENIED")
+    ask(broker, *few, code=4)
+    assert "drain the queue of the benchmark: PERMISSION_DENIED" in ask.err, ask.err
+    broker.fail_method = ("Delete", "PERMISSION_DENIED")
+    ask(broker, *few, code=4)
+    assert "left behind: queue bench-" in ask.err, ask.err
+    broker.fail_method = None
+    ask(broker, "bench", "cancel", "-c", "5", "-d", "1s", code=1)
+    assert "--delay must be above --await (default 1h, PLAN_AWAIT_MS)" in ask.err, ask.err
+    # This broker says that all were due long ago, and sends none of them.
+    result = json.loads(ask(broker, *few, code=1))["runs"][0]
+    assert result["missing"] == 5 and result["received"] == 0, result
+
+
+def bench_counts_an_answer_from_its_planned_moment(broker):
+    """A schedule does not wait for answers: one that could not be sent in time is as late as that."""
+    broker.hang_s = 0.1
+    path = os.path.join(HOME, "lines")
+    words = ("bench", "record", "-q", "m", "-c", "10", "--outstanding", "1", "--out", path, "-o", "json")
+    planned = json.loads(ask(broker, *words, "--rate", "100"))
+    closed = json.loads(ask(broker, *words))
+    broker.hang_s = 0
+    # Of ten calls of 0.1 s one after the other, the last was planned at 0.09 s and ends after 1 s.
+    assert planned["answerMaxUs"] > 850_000, planned
+    assert closed["answerMaxUs"] < planned["answerMaxUs"], (planned, closed)
+    assert planned["answerP50Us"] > 2 * closed["answerP50Us"], (planned, closed)
 
 
 # ---- the source ----
@@ -933,6 +1012,9 @@ UNREACHABLE = [
     "out of memory", "no event loop: out of memory or descriptors",
     "no resolver: out of memory or descriptors", "cannot watch signals", "cannot serve: %s",
     "out of memory for %d ids; nothing was changed", "the load: %s", 'could not write "%s"',
+    "no memory for a payload of %lld bytes", "no memory for a queue", "the receiver cannot serve: %s",
+    "no event loop for the receiver: out of memory or descriptors",
+    "out of memory for the ids of tasks: some are left in queue %s",
     "the name of the task is too long",  # its parts have limits that are checked before
     "%s: the request has more than %d bytes (RPC_MESSAGE_BYTES_MAX)",  # and so have those of these
     'address "%s": %s', "more than %d options (ARGS_ITEM_COUNT_MAX)",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import cases
 import devmode
 
 FOLIOT = devmode.FOLIOT
@@ -116,7 +117,7 @@ def tasks_are_listed_by_what_they_are(world):
 def many_are_cancelled_by_a_filter(world):
     world.queue("many")
     keep = world.create("many", "--at", "9h")
-    world.run("bench", "create", "-q", "many", "-c", "1500", "--batch", "500", "--delay-min", "1h")
+    world.run("bench", "record", "-q", "many", "-c", "1500", "--batch", "500", "--delay-min", "1h")
     assert world.ask("task", "cancel", "-q", "many", "--due-before", "2h", "--dry-run")["matched"] == 1500
     done = world.ask("task", "cancel", "-q", "many", "--due-before", "2h", "--yes")
     assert done == {"matched": 1500, "cancelled": 1500, "stopped": 0, "gone": 0, "failed": 0}, done
@@ -165,12 +166,12 @@ def dead_letters_are_looked_at_and_given_another_chance(world):
     groups = world.ask("dead", "groups", "-q", "lost")
     assert [group["count"] for group in groups["groups"]] == ["5"], groups
     assert world.ask("task", "get", ids[0])["state"] == "TASK_STATE_DEAD"
-    assert world.ask("dead", "redrive", "-q", "lost", "--dry-run")["matched"] == "5"
+    assert world.ask("dead", "redrive", "-q", "lost", "--all", "--dry-run")["matched"] == "5"
     world.run("queue", "update", "lost", "-t",
               world.ask("queue", "get", "default")["queue"]["target"])
     done = world.ask("dead", "redrive", "-q", "lost", "--yes", ids[0])
     assert done == {"matched": "1", "redriven": "1", "skipped": "0"}, done
-    done = world.ask("dead", "redrive", "-q", "lost", "--yes")
+    done = world.ask("dead", "redrive", "-q", "lost", "--all", "--yes")
     assert done["redriven"] == "4", done
     assert world.run("dead", "list", "-q", "lost", "-o", "name") == ""
 
@@ -180,7 +181,7 @@ def dead_letters_are_purged(world):
     done = world.ask("dead", "purge", "-q", "dust", "--yes", ids[1])
     assert done["purged"] == "1", done
     assert world.ask("dead", "purge", "-q", "dust", "--error", "no such text", "--yes")["matched"] == "0"
-    assert world.ask("dead", "purge", "-q", "dust", "--yes")["purged"] == "2"
+    assert world.ask("dead", "purge", "-q", "dust", "--all", "--yes")["purged"] == "2"
     world.run("task", "get", ids[0], code=3)
 
 
@@ -207,25 +208,13 @@ CASES = [value for value in list(globals().values())
 
 
 def main():
-    wanted = sys.argv[1:]
-    passed = failed = 0
     with devmode.Dev() as dev:
-        world = World(dev)
-        for case in CASES:
-            if wanted and case.__name__ not in wanted:
-                continue
-            try:
-                case(world)
-                passed += 1
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"{case.__name__}: {type(error).__name__}: {error}")
+        passed, failed = cases.run(CASES, World(dev))
         code, _, err = dev.stop()
         if code != 0:
             failed += 1
             print(f"foliot dev ended with {code}: {err}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return cases.finish(passed, failed)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/lib")]
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 
 SHARDS = 16
@@ -56,14 +57,14 @@ def run(cluster, count):
         faults.append(f"own allocations grew by {heap:.0f} bytes")
     if rss > RSS_BYTES_MAX:
         faults.append(f"resident memory grew by {rss:.0f} bytes")
-    return faults
+    return faults + auditor.faults(cluster.pages)
 
 
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
     print("  tasks outside the window cost no memory", flush=True)
     with harness.Cluster(os.environ.get("FOLIOT_BUILD_DIR", str(ROOT / "build/dev")),
-                         SHARDS) as cluster:
+                         SHARDS, broker_options=auditor.OPTIONS) as cluster:
         try:
             faults = run(cluster, count)
         except RuntimeError as error:

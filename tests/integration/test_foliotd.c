@@ -13,6 +13,7 @@
 
 #include <dirent.h>
 #include <libpq-fe.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,12 @@
 #include <unistd.h>
 
 #define SHARDS "--cluster-shards=8"
+
+/* Of an idle broker: wake-ups of its loop and of all threads in a span of so many seconds. */
+#define IDLE_S        6
+#define IDLE_SPANS    5
+#define IDLE_LOOP_MAX (IDLE_S * 4L)
+#define IDLE_ALL_MAX  (IDLE_S * 7L)
 
 static const char *const FLAGS[] = {SHARDS, NULL};
 
@@ -416,22 +423,27 @@ static long count_sleeps(pid_t pid, long *loop)
     return count;
 }
 
-/* docs/adr/0014: 4.7 wake-ups a second, half of them the event loop's. */
+/* docs/adr/0014: 4.7 wake-ups a second, half of them the event loop's. A wait for a page or a lock
+ * counts as one, too, and comes from what else the machine does: one of a few spans has to be
+ * quiet, which a broker that wakes too often never is. */
 static void an_idle_broker_sleeps(void)
 {
     struct scene scene = {0};
-    long loop_before;
-    long loop_after;
-    long before;
-    long after;
+    long all = LONG_MAX;
+    long loop = LONG_MAX;
 
     open_one(&scene, "idle");
     world_wait(&scene.world, 8000); // Nothing may happen, so there is nothing to wait for.
-    before = count_sleeps(scene.a.pid, &loop_before);
-    world_wait(&scene.world, 6000);
-    after = count_sleeps(scene.a.pid, &loop_after);
-    MUST_LE(loop_after - loop_before, 6 * 4);
-    MUST_LE(after - before, 6 * 7);
+    for (int span = 0; span < IDLE_SPANS && (loop > IDLE_LOOP_MAX || all > IDLE_ALL_MAX); span++) {
+        long loop_before;
+        long before = count_sleeps(scene.a.pid, &loop_before);
+
+        world_wait(&scene.world, IDLE_S * 1000);
+        all = count_sleeps(scene.a.pid, &loop) - before;
+        loop -= loop_before;
+    }
+    MUST_LE(loop, IDLE_LOOP_MAX);
+    MUST_LE(all, IDLE_ALL_MAX);
     close_scene(&scene);
 }
 

@@ -12,6 +12,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 
 SHARDS = 16
@@ -68,7 +69,7 @@ def run(cluster):
     judge.read_receiver(cluster.receiver.out)
     print(f"    answered {len(judge.answered)}, attempts {judge.count}, outcomes told to the new "
           f"owner {told}, repeats {judge.repeats()}, lost {len(judge.lost())}", flush=True)
-    faults = []
+    faults = auditor.faults(cluster.pages)
     if len(judge.answered) != RATE * LOAD_S:
         faults.append(f"only {len(judge.answered)} tasks were answered")
     if judge.lost() or judge.early():
@@ -82,7 +83,7 @@ def run(cluster):
 def main():
     build = pathlib.Path(os.environ.get("FOLIOT_BUILD_DIR", ROOT / "build/dev")).name
     print("  a rolling restart repeats nothing and loses nothing", flush=True)
-    with harness.Cluster(build, SHARDS) as cluster:
+    with harness.Cluster(build, SHARDS, broker_options=auditor.OPTIONS) as cluster:
         try:
             faults = run(cluster)
         except RuntimeError as error:

@@ -88,6 +88,8 @@ def flags_that_are_wrong_are_said():
         ("cluster.name must be of a-z, 0-9 and . _ -, and begin with", ("--cluster-name", "-a")),
         ("zookeeper.root must be a path as /foliot, without a slash at its end",
          ("--zookeeper-root", "/foliot/")),
+        ("zookeeper.auth must be USER:PASSWORD", ("--zookeeper-auth", "nobody")),
+        ("zookeeper.auth must be USER:PASSWORD", ("--zookeeper-auth", ":secret")),
         ("zookeeper.hosts must be host:port, several parted by commas",
          ("--zookeeper-hosts", "a:1, b:2")),
         ("databases must be name=conninfo each, as db0=host=127.0.0.1",

@@ -414,6 +414,7 @@ static void failover_is_reported_before_anything_is_written(void)
     }
     store_pg_server(store, 0, &system_id, &timeline);
     MUST_EQ(timeline, 2);
+    MUST_EQ(world_stats(store).server_changes, 1);
     // Epochs come from elsewhere, so the new one is above whatever the standby knows.
     MUST_OK(world_bump(&world, store, 0, 2));
     // What waited for the connection was made by the rows of the server before.
@@ -438,7 +439,9 @@ static void commit_that_no_standby_has_is_unknown(void)
     world_ask(&world, "SELECT pg_reload_conf()");
     MUST_SOON(world_ask(&world, "SELECT count(*) FROM pg_settings WHERE setting = 'nobody'") == 1,
               5000);
-    insertion_start(&insertion, store, 0, 1, 1);
+    // Nobody cuts it short but our own deadline.
+    MUST_ERR(world_insert(&world, store, 0, 1, 1), ERR_OUTCOME_UNKNOWN);
+    insertion_start(&insertion, store, 0, 1, 2);
     while (!insertion.done) {
         loop_turn(world.loop, true);
         world_ask(&world, "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity"
@@ -447,7 +450,7 @@ static void commit_that_no_standby_has_is_unknown(void)
     world_ask(&world, "ALTER SYSTEM RESET synchronous_standby_names");
     world_ask(&world, "SELECT pg_reload_conf()");
     MUST_ERR(insertion.batch.result, ERR_OUTCOME_UNKNOWN);
-    MUST_EQ(world_table_rows(&world, 0), 1);
+    MUST_EQ(world_table_rows(&world, 0), 2);
     world_end(&world, store);
     world_close(&world);
 }

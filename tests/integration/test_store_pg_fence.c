@@ -229,7 +229,7 @@ static void frozen_backend_costs_a_deadline_and_is_outlived(void)
     MUST_ERR(result, ERR_OUTCOME_UNKNOWN);
     take_over(&world, young, 2);
     MUST_EQ(world_rows(&world, young, 0, 2), 1);
-    world_wake_writer(&stopped);
+    world_wake(&stopped);
     world_turn_ms(&world, 300);
     MUST_EQ(world_rows(&world, young, 0, 2), 1);
     MUST_ERR(world_insert(&world, old, 0, 1, 3), ERR_FENCED);
@@ -277,6 +277,49 @@ static void tidying_up_never_waits_for_another_broker(void)
     pg_proxy_release(world.proxy);
     world_until(&world, &done);
     MUST_EQ(world_ask(&world, "SELECT count(*) FROM foliot_data.claim"), 0);
+    world_end(&world, slow);
+    world_end(&world, other);
+    world_close(&world);
+}
+
+/* Claims of shard 0 as a new owner would find them. */
+static long count_claims(struct world *world)
+{
+    return world_ask(world, "SELECT count(*) FROM foliot_data.claim_seen WHERE 0 = ANY (shards)");
+}
+
+/* A claim whose commit is unknown comes late, when rows after it have come and gone: it is not
+ * seen, for nothing of it was started, and is not seen either when its writer is forgotten. */
+static void a_claim_that_comes_late_is_never_seen(void)
+{
+    struct store_batch sweep = {.sweep = true};
+    struct world world;
+    struct insertion insertion;
+    struct store *slow;
+    struct store *other;
+
+    world_open(&world, "late_claim");
+    slow = world_store(&world, true);
+    other = world_store(&world, false);
+    MUST_OK(world_bump(&world, slow, 0, 1));
+    MUST_OK(world_bump(&world, slow, 1, 1));
+    pg_proxy_arm(world.proxy, PG_PROXY_HOLD_COMMIT);
+    insertion_start_claimed(&insertion, slow, 0, 1, 1);
+    world_until(&world, &insertion.done);
+    MUST_ERR(insertion.batch.result, ERR_OUTCOME_UNKNOWN);
+    insertion_start_claimed(&insertion, other, 1, 1, 2);
+    world_until(&world, &insertion.done);
+    MUST_OK(insertion.batch.result);
+    MUST_OK(world_write(&world, other, &sweep));
+    pg_proxy_release(world.proxy);
+    MUST_SOON(world_ask(&world, "SELECT count(*) FROM foliot_data.task_0000") == 1, 5000);
+    MUST_EQ(count_claims(&world), 0);
+    world_ask(&world, "DELETE FROM foliot_data.task_0001");
+    MUST_OK(world_write(&world, other, &sweep));
+    world_ask(&world, "UPDATE foliot_data.claim_floor SET at = at - interval '2 days'");
+    MUST_OK(world_write(&world, other, &sweep));
+    MUST_EQ(world_ask(&world, "SELECT count(*) FROM foliot_data.claim_floor"), 0);
+    MUST_EQ(count_claims(&world), 0);
     world_end(&world, slow);
     world_end(&world, other);
     world_close(&world);
@@ -344,6 +387,7 @@ int main(int argc, char **argv)
         MUST_CASE(lost_reply_to_a_commit_is_unknown_and_found),
         MUST_CASE(frozen_backend_costs_a_deadline_and_is_outlived),
         MUST_CASE(tidying_up_never_waits_for_another_broker),
+        MUST_CASE(a_claim_that_comes_late_is_never_seen),
         MUST_CASE_WITHIN(backend_ended_around_its_commit_tells_no_lies, 120),
     };
 

@@ -7,7 +7,9 @@
 #include "tests/integration/pg_world.h"
 
 /* Rows of a table that has grown: so many that reading them all could not be missed. */
-#define GROWN "100000"
+#define GROWN         "100000"
+#define SOME          "20000"
+#define GROWN_DUE_MAX INT64_C(6000000)
 
 /* What a round of statements may look at in one table: some rows each, a page of a slice. */
 #define LOOKED_MAX 3000
@@ -56,6 +58,15 @@ static void write_round(struct world *world, struct store *store, int round)
     ops[0] = make_op(STORE_INSERT, round, 9);
     ops[0].task.tags = slice_of("a=b\n");
     write_all(world, store, ops, 1);
+    ops[0] = make_op(STORE_INSERT, round, 10);
+    ops[1] = make_op(STORE_INSERT, round, 11);
+    ops[1].task.key = slice_of("five");
+    ops[0].task.order_key = ops[1].task.order_key = slice_of("line");
+    write_all(world, store, ops, 2);
+    ops[0] = make_op(STORE_CHANGE, round, 10);
+    ops[0].set_order = true;
+    ops[0].task.order_ms = 7;
+    write_all(world, store, ops, 1);
     ops[0] = make_op(STORE_CHANGE, round, 1);
     ops[1] = make_op(STORE_CHANGE, round, 5);
     ops[1].set_payload = true;
@@ -76,7 +87,8 @@ static void write_round(struct world *world, struct store *store, int round)
     write_all(world, store, ops, 2);
     // The keys are free for the next round.
     ops[0] = make_op(STORE_DELETE, round, 4);
-    write_all(world, store, ops, 1);
+    ops[1] = make_op(STORE_DELETE, round, 11);
+    write_all(world, store, ops, 2);
 }
 
 static void on_read(struct store_read *read)
@@ -108,11 +120,13 @@ static void read_round(struct world *world, struct store *store, int round)
         {.kind = STORE_READ_SLICE, .to_bucket = 9, .limit = 10, .skip = skip, .skip_count = 1},
         {.kind = STORE_READ_TASKS, .ids = ids, .id_count = 3},
         {.kind = STORE_READ_KEY, .queue = 1, .key = slice_of("four")},
+        {.kind = STORE_READ_ORDER, .queue = 1, .key = slice_of("line"), .limit = 2},
         {.kind = STORE_READ_DEAD, .queue = 1, .limit = 10},
         {.kind = STORE_READ_DEAD, .ids = ids, .id_count = 3},
         {.kind = STORE_READ_ENDED, .ids = ids, .id_count = 3},
         {.kind = STORE_READ_COUNTS, .queue = 11, .limit = COUNTED_ROW_COUNT_MAX},
         {.kind = STORE_READ_COUNTS, .queue = 3, .limit = 10},
+        {.kind = STORE_READ_OVERDUE, .now_ms = 1, .limit = 10},
     };
 
     for (size_t i = 0; i < ARRAY_COUNT(reads); i++) {
@@ -120,11 +134,13 @@ static void read_round(struct world *world, struct store *store, int round)
     }
 }
 
-/* Every table as it may be after years, of ten queues. */
+/* Every table as it may be after years, of ten queues; all tasks of one have the same order key. */
 static void grow(struct world *world)
 {
     world_ask(world, "INSERT INTO foliot_data.task_0000"
-                     " SELECT i, i * 60, 0, 1 + i % 10, 0, 0, 0, 0, 'p', NULL, NULL, NULL"
+                     " SELECT i, i * 60, 0, 1 + i % 10, 0, 0, 0, 0, 'p', NULL, NULL, NULL,"
+                     " CASE WHEN i % 10 = 0 THEN 'line'::bytea END,"
+                     " CASE WHEN i % 10 = 0 THEN i * 60 END"
                      " FROM generate_series(1, " GROWN ") i");
     world_ask(world, "INSERT INTO foliot_data.key"
                      " SELECT i, 0, CASE WHEN i % 2 = 0 THEN 9999999999999 END, 0, 0, 1 + i % 10,"
@@ -149,9 +165,31 @@ static void until_counted(struct world *world)
     }
 }
 
-static void statement_looks_at_what_it_names_and_no_more(void)
+/* Rows and index entries of each table, since the counters were set to zero. `least`: so many at
+ * the least, or nothing was counted. */
+static void must_have_looked_at_little(struct world *world, long least)
 {
     static const char *const tables[] = {"task_0000", "key", "dead", "ended"};
+
+    until_counted(world);
+    for (size_t i = 0; i < ARRAY_COUNT(tables); i++) {
+        char sql[256];
+        long looked;
+
+        (void)snprintf(sql, sizeof(sql),
+                       "SELECT seq_tup_read + idx_tup_fetch + (SELECT sum(idx_tup_read)"
+                       " FROM pg_stat_user_indexes x WHERE x.relid = t.relid)"
+                       " FROM pg_stat_user_tables t WHERE relname = '%s'",
+                       tables[i]);
+        looked = world_ask(world, sql);
+        if (looked < least || looked > LOOKED_MAX) {
+            must_fail(MUST_HERE, "%ld rows of %s were looked at", looked, tables[i]);
+        }
+    }
+}
+
+static void statement_looks_at_what_it_names_and_no_more(void)
+{
     struct world world;
     struct store *store;
 
@@ -164,21 +202,63 @@ static void statement_looks_at_what_it_names_and_no_more(void)
     write_round(&world, store, 1);
     read_round(&world, store, 1);
     world_end(&world, store);
-    until_counted(&world);
-    for (size_t i = 0; i < ARRAY_COUNT(tables); i++) {
-        char sql[256];
-        long looked;
+    must_have_looked_at_little(&world, 1);
+    world_close(&world);
+}
 
-        (void)snprintf(sql, sizeof(sql),
-                       "SELECT seq_tup_read + idx_tup_fetch + (SELECT sum(idx_tup_read)"
-                       " FROM pg_stat_user_indexes x WHERE x.relid = t.relid)"
-                       " FROM pg_stat_user_tables t WHERE relname = '%s'",
-                       tables[i]);
-        looked = world_ask(&world, sql);
-        if (looked <= 0 || looked > LOOKED_MAX) {
-            must_fail(MUST_HERE, "%ld rows of %s were looked at", looked, tables[i]);
-        }
+/* All of these end while somebody holds a snapshot, so that none can be cleaned away. */
+static PGconn *end_under_snapshot(struct world *world)
+{
+    PGconn *holder = PQconnectdb(world->fixture.pg_conninfo);
+
+    PQclear(PQexec(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ"));
+    PQclear(PQexec(holder, "SELECT count(*) FROM foliot_data.task_0000"));
+    world_ask(world, "WITH gone AS (DELETE FROM foliot_data.task_0000 RETURNING 1) SELECT 1");
+    world_ask(world,
+              "WITH gone AS (DELETE FROM foliot_data.key WHERE until_ms = 1 RETURNING 1) SELECT 1");
+    world_ask(
+        world,
+        "WITH gone AS (DELETE FROM foliot_data.ended WHERE until_ms = 1 RETURNING 1) SELECT 1");
+    return holder;
+}
+
+static void dead_rows_that_a_snapshot_keeps_are_not_walked_past(void)
+{
+    static const uint32_t known[] = {11, 2, 1, 9, 10, 3, 8, 4, 7, 5, 6};
+    struct store_read slice = {.kind = STORE_READ_SLICE,
+                               .after_bucket = due_bucket(2 * GROWN_DUE_MAX),
+                               .to_bucket = INT64_MAX,
+                               .limit = 10,
+                               .known = known,
+                               .known_count = ARRAY_COUNT(known)};
+    struct store_op first = make_op(STORE_INSERT, 0, 1);
+    struct world world;
+    struct store *store;
+    PGconn *holder;
+
+    world_open(&world, "held");
+    store = world_store(&world, false);
+    MUST_OK(world_bump(&world, store, 0, 1));
+    world_ask(&world, "SELECT set_config('track_counts', 'off', false) IS NULL");
+    write_all(&world, store, &first,
+              1); // It sweeps, and the first sweep looks for all that is past.
+    grow(&world);
+    world_ask(&world, "WITH past AS (UPDATE foliot_data.key SET until_ms = 1 WHERE seq <= " SOME
+                      " RETURNING 1) SELECT 1");
+    world_ask(&world, "WITH past AS (UPDATE foliot_data.ended SET until_ms = 1 WHERE seq <= " SOME
+                      " RETURNING 1) SELECT 1");
+    holder = end_under_snapshot(&world);
+    for (int round = 1; round < 8; round++) {
+        struct store_op op = make_op(STORE_INSERT, round, 1);
+
+        op.task.due_ms = 4 * GROWN_DUE_MAX;
+        op.task.queue = round == 1 ? 12 : 3; // The first nobody knows.
+        write_all(&world, store, &op, 1);
+        read_one(&world, store, slice);
     }
+    world_end(&world, store);
+    must_have_looked_at_little(&world, 0);
+    PQfinish(holder);
     world_close(&world);
 }
 
@@ -186,6 +266,7 @@ int main(int argc, char **argv)
 {
     static const struct must_case cases[] = {
         MUST_CASE(statement_looks_at_what_it_names_and_no_more),
+        MUST_CASE(dead_rows_that_a_snapshot_keeps_are_not_walked_past),
     };
 
     fixture_need_servers(argv);

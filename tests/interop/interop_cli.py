@@ -153,7 +153,9 @@ class Cluster(cluster_pb2_grpc.ClusterServiceServicer):
                                         shard_count=1)],
             shards=[cluster_pb2.Shard(shard=0, database="db0", owner="b1", epoch=2**40,
                                       state=cluster_pb2.SHARD_STATE_ACTIVE),
-                    cluster_pb2.Shard(shard=1, database="db0")])
+                    cluster_pb2.Shard(shard=1, database="db0")],
+            databases=[cluster_pb2.Database(name="db0", system_id=2**64 - 1, timeline=2),
+                       cluster_pb2.Database(name="db1")])
 
 
 class Broker:
@@ -361,6 +363,10 @@ def lists_queues_over_several_pages(broker):
 def shows_the_cluster(broker):
     out = foliot("cluster", "status", broker=broker)
     assert "cluster demo: 1 broker, 2 shards, 1 without owner (as b1 sees it)" in out, out
+    assert "\ndatabase db0: system 18446744073709551615, timeline 2\n" in out and "db1" not in out, out
+    said = json.loads(foliot("cluster", "status", "-o", "json", broker=broker))["databases"]
+    assert said == [{"name": "db0", "systemId": "18446744073709551615", "timeline": 2},
+                    {"name": "db1", "systemId": "0", "timeline": 0}], said
     out = foliot("cluster", "shards", broker=broker)
     assert "0000   db0       b1     1099511627776  ACTIVE" in out, out
     shards = json.loads(foliot("cluster", "shards", "-o", "json", broker=broker))["shards"]
@@ -370,7 +376,7 @@ def shows_the_cluster(broker):
 def bench_writes_down_each_task_that_was_answered(broker):
     other = Broker()
     other.tasks.fail_next = [(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE")] * 3
-    out = foliot("bench", "create", "-q", "m", "-c", "200", "--rate", "1000", "--keyed",
+    out = foliot("bench", "record", "-q", "m", "-c", "200", "--rate", "1000", "--keyed",
                  "--delay-min", "1s", "--delay-max", "2s", "--seed", "7", "-o", "json",
                  servers=[dead_address(), other.address, broker.address])
     lines = [json.loads(line) for line in out.splitlines()]
@@ -386,7 +392,7 @@ def bench_writes_down_each_task_that_was_answered(broker):
 def bench_tries_single_items_of_a_batch_again(_):
     broker = Broker()
     broker.tasks.count = 5
-    out = foliot("bench", "create", "-q", "m", "-c", "25", "--batch", "10", "--keyed",
+    out = foliot("bench", "record", "-q", "m", "-c", "25", "--batch", "10", "--keyed",
                  "--outstanding", "1", "-o", "json", broker=broker)
     sizes = [len(call.items) for call in broker.tasks.calls]
     assert sizes == [10, 1, 10, 5], sizes
@@ -397,11 +403,11 @@ def bench_tries_single_items_of_a_batch_again(_):
 def bench_does_not_repeat_an_unknown_outcome_without_a_key(_):
     broker = Broker()
     broker.tasks.fail_next = [(grpc.StatusCode.UNKNOWN, "OUTCOME_UNKNOWN")] * 2
-    out = foliot("bench", "create", "-q", "m", "-c", "10", "--outstanding", "1", broker=broker,
+    out = foliot("bench", "record", "-q", "m", "-c", "10", "--outstanding", "1", broker=broker,
                  code=1)
     assert len(out.splitlines()) == 8 and "unknown 2" in foliot.stderr, foliot.stderr
     broker.tasks.fail_next = [(grpc.StatusCode.UNKNOWN, "OUTCOME_UNKNOWN")] * 2
-    out = foliot("bench", "create", "-q", "m", "-c", "10", "--keyed", broker=broker)
+    out = foliot("bench", "record", "-q", "m", "-c", "10", "--keyed", broker=broker)
     assert len(out.splitlines()) == 10
     broker.stop()
 

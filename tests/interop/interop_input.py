@@ -17,6 +17,7 @@ import h2.config
 import h2.connection
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 import stubs  # noqa: E402
 
@@ -130,7 +131,14 @@ class World:
         """Both brokers live, and a plain call goes through each."""
         for broker, tasks in zip(self.cluster.brokers.values(), (self.tasks, self.other_tasks)):
             assert broker.alive(), f"{broker.name} has ended"
+            assert ignores_broken_pipes(broker), f"{broker.name} would end with its next broken pipe"
             tasks.Create(far("method"), timeout=20)
+
+
+def ignores_broken_pipes(broker):
+    with open(f"/proc/{broker.popen.pid}/status", encoding="ascii") as file:
+        ignored = next(int(line.split()[1], 16) for line in file if line.startswith("SigIgn:"))
+    return ignored >> (signal.SIGPIPE - 1) & 1
 
 
 def far(queue, **fields):
@@ -537,7 +545,9 @@ def a_stopped_database_fills_the_room_for_calls_and_every_answer_is_true(world):
                       lambda: broker.metric("foliot_calls_tasks_waiting") >= BATCH_MAX, 10)
         error = refused(CODE.RESOURCE_EXHAUSTED, "LIMITS_CALLS", world.tasks.Create,
                         far("method", key="room-refused"))
-        assert dict(error.trailing_metadata())["grpc-retry-pushback-ms"]
+        retry_s = stubs.details_of(error)[2]
+        pushback = dict(error.trailing_metadata())["grpc-retry-pushback-ms"]
+        assert retry_s > 0 and pushback == f"{retry_s * 1000:.0f}", (retry_s, pushback)
         time.sleep(4)  # Longer than a command may take: its outcome becomes unknown.
     finally:
         world.cluster.server("cont-pg")
@@ -584,7 +594,8 @@ def main():
     wanted = sys.argv[1:]
     counts = [0, 0]
     with harness.Cluster(shards=16,
-                         broker_options=["--limits-calls", str(BATCH_MAX)]) as cluster:
+                         broker_options=["--limits-calls", str(BATCH_MAX),
+                                         *auditor.OPTIONS]) as cluster:
         if "FOLIOT_BUILD_DIR" in os.environ:
             cluster.bin = harness.pathlib.Path(os.environ["FOLIOT_BUILD_DIR"]) / "bin"
         world = World(cluster)
@@ -599,6 +610,9 @@ def main():
                 traceback.print_exc()
                 print(f"FAILED {function.__name__}")
                 counts[1] += 1
+        for fault in auditor.faults(cluster.pages):
+            print(f"FAILED {fault}")
+            counts[1] += 1
         if not ends_in_order(world):
             print("FAILED the brokers did not end in order")
             counts[1] += 1

@@ -16,6 +16,7 @@ from concurrent import futures
 
 import grpc
 
+import cases
 import certs
 import two_brokers
 from two_brokers import LIMIT_S, harness
@@ -150,7 +151,8 @@ def clients_without_a_certificate_of_ours_are_turned_away(world):
                 assert error.code() in (grpc.StatusCode.UNAVAILABLE,
                                         grpc.StatusCode.DEADLINE_EXCEEDED), error
     broker = world.cluster.brokers["a"]
-    assert '"nghttp2":"1.' in broker.err.read_text()
+    log = broker.err.read_text()
+    assert '"nghttp2":"1.' in log and '"libpq":1' in log, log
     harness.until("the log to say why", lambda: "a client's TLS handshake failed" in
                   broker.err.read_text())
     harness.until("the count", lambda: broker.metric("foliot_grpc_server_handshakes_failed_total") >= 2)
@@ -246,24 +248,14 @@ def main():
                "--targets-tls-ca", OURS.ca, "--targets-tls-cert", CLIENT[0],
                "--targets-tls-key", CLIENT[1]]
     build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
-    passed = failed = 0
     with harness.Cluster(build, 16, broker_options=options) as cluster:
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
         world = World(cluster)
-        for case in CASES:
-            if sys.argv[1:] and not any(word in case.__name__ for word in sys.argv[1:]):
-                continue
-            try:
-                case(world)
-                passed += 1
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"{case.__name__}: {type(error).__name__}: {error}", flush=True)
+        passed, failed = cases.run(CASES, world)
         world.close()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return cases.finish(passed, failed)
 
 
 if __name__ == "__main__":

@@ -485,6 +485,25 @@ def streams_opened_and_reset_a_hundred_thousand_times_are_hung_up_on(peer):
     eventually(lambda: peer.stats()["open"] == 0)
 
 
+@with_peer()
+def resets_that_we_are_provoked_into_are_hung_up_on(peer):
+    """A window that is opened too far makes the server reset the stream: work for nothing, as by our own."""
+    client = Client(peer)
+    encoder = hpack.Encoder()
+    wait = request_headers(path="/foliot.test.Peer/Wait")
+    sent = 0
+    for stream in range(1, 200001, 2):
+        client.send(frame(HEADERS, END_HEADERS, stream, encoder.encode(wait)) +
+                    frame(DATA, END_STREAM, stream, message(b"60000")) +
+                    frame(WINDOW, 0, stream, struct.pack(">I", 0x7fffffff)))
+        sent += 1
+        if client.closed:
+            break
+    client.wait_closed()
+    assert sent < 100000, "the flood was served"
+    eventually(lambda: peer.stats()["open"] == 0)
+
+
 def flood(peer, raw, count=200000):
     """Send one thing very often without reading; the server must hang up before the end."""
     client = Client(peer)
@@ -573,12 +592,18 @@ def more_streams_than_allowed_are_refused(peer):
         client.send(frame(HEADERS, END_HEADERS, stream, encoder.encode(
             request_headers(path="/foliot.test.Peer/Wait"))) +
                     frame(DATA, END_STREAM, stream, message(b"60000")))
-    end = time.monotonic() + 5
-    while time.monotonic() < end and not client.closed and client.goaway is None:
-        client.pump(0.1)
-        if peer.stats()["handled"] == 10:
-            break
-    assert peer.stats()["handled"] <= 10
+    client.socket.settimeout(5)
+    raw, refused = b"", []
+    while len(refused) < 10:  # Read by hand: Python's h2 knows nothing of these streams.
+        part = client.socket.recv(65536)
+        assert part, ("hung up on", refused)
+        raw += part
+        while len(raw) >= 9 and len(raw) >= 9 + (length := int.from_bytes(raw[:3], "big")):
+            if raw[3] == RST:
+                refused.append((int.from_bytes(raw[5:9], "big"), raw[9:13]))
+            raw = raw[9 + length:]
+    assert refused == [(stream, struct.pack(">I", 7)) for stream in range(21, 41, 2)], refused
+    assert peer.stats()["handled"] == 10
 
 
 @with_peer()

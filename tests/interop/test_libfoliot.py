@@ -15,6 +15,7 @@ import tempfile
 ROOT = pathlib.Path(os.environ["FOLIOT_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["FOLIOT_BUILD_DIR"])
 sys.path.insert(0, str(ROOT / "tools"))
+import cases  # noqa: E402
 import cluster as harness  # noqa: E402
 
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror"]
@@ -164,21 +165,13 @@ CASES = [
 
 
 def main():
-    passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="foliot-installed-", dir="/tmp") as folder, \
             harness.Cluster(str(BUILD), 8) as cluster:
         broker = cluster.start_broker("a")
         cluster.wait_ready()
         world = World(pathlib.Path(folder), broker)
-        for case in CASES:
-            try:
-                case(world)
-                passed += 1
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"{case.__name__}: {type(error).__name__}: {error}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        passed, failed = cases.run(CASES, world)
+    return cases.finish(passed, failed)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from concurrent import futures
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 
+import auditor
+import cases
 import stubs
 
 ROOT = pathlib.Path(os.environ["FOLIOT_SOURCE_DIR"])
@@ -141,35 +143,30 @@ def expect(code, reason, call, field=None, words=""):
     raise AssertionError(f"not refused: {answer}")
 
 
-def run(cases, cluster, wanted):
-    """(passed, failed) of the cases whose names have one of the words in them, or of all."""
-    passed = failed = 0
+def run(chosen, cluster, wanted, rounds):
+    """(passed, failed) of the cases whose names have one of the words in them, or of all; the auditors'
+    figures behind them count as one more."""
     world = World(cluster)
-    for case in cases:
-        if wanted and not any(word in case.__name__ for word in wanted):
-            continue
-        try:
-            case(world)
-            passed += 1
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"{case.__name__}: {type(error).__name__}: {error}", flush=True)
+    passed, failed = cases.run(chosen, world, wanted)
     world.close()
-    return passed, failed
+    left = auditor.faults(cluster.pages, rounds=rounds)
+    for fault in left:
+        print(f"FAILED {fault}", flush=True)
+    return passed, failed + bool(left)
 
 
-def run_on_servers(cases, shards, wanted):
+def run_on_servers(chosen, shards, wanted):
     build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
-    with harness.Cluster(build, shards) as cluster:
+    with harness.Cluster(build, shards, broker_options=auditor.OPTIONS) as cluster:
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
         harness.until("both brokers to own shards", lambda: all(
             broker.metric("foliot_shards_owned") > 0 for broker in cluster.brokers.values()))
-        return run(cases, cluster, wanted)
+        return run(chosen, cluster, wanted, 2)
 
 
-def main(cases, shards):
+def main(chosen, shards):
     """Run the cases that the command line names, or all; with --dev on one `foliot dev` instead of
     two brokers."""
     wanted = [word for word in sys.argv[1:] if word != "--dev"]
@@ -178,8 +175,8 @@ def main(cases, shards):
         with harness.DevCluster(build) as cluster:
             cluster.start_broker()
             cluster.wait_ready()
-            passed, failed = run(cases, cluster, wanted)
+            # Its auditor goes round in 15 s, and a test of some cases hurts nobody.
+            passed, failed = run(chosen, cluster, wanted, 0)
     else:
-        passed, failed = run_on_servers(cases, shards, wanted)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        passed, failed = run_on_servers(chosen, shards, wanted)
+    return cases.finish(passed, failed)

@@ -29,6 +29,7 @@ struct relay {
     bool is_writing;  /* a write has begun */
     bool is_held;
     bool is_muted;
+    bool has_greeted; /* the server has said which backend it is */
 };
 
 struct pg_proxy {
@@ -39,6 +40,8 @@ struct pg_proxy {
     struct list relays;
     enum pg_proxy_hold hold;
     struct relay *held;
+    bool is_deaf;
+    bool is_pooling;
 };
 
 static void end_close(struct loop_fd *end)
@@ -160,6 +163,20 @@ static void on_client(struct loop_fd *watcher, unsigned ready, void *ctx)
     }
 }
 
+/* Another number for the backend, in the server's message BackendKeyData: key, 12, number, secret.
+ */
+static void hide_backend(struct relay *relay, uint8_t *bytes, size_t len)
+{
+    static const uint8_t key[] = {'K', 0, 0, 0, 12};
+
+    for (size_t i = 0; !relay->has_greeted && i + 13 <= len; i++) {
+        if (memcmp(bytes + i, key, sizeof(key)) == 0) {
+            relay->has_greeted = true;
+            bytes[i + 8] ^= 1;
+        }
+    }
+}
+
 static void on_server(struct loop_fd *watcher, unsigned ready, void *ctx)
 {
     struct relay *relay = ctx;
@@ -167,6 +184,9 @@ static void on_server(struct loop_fd *watcher, unsigned ready, void *ctx)
     ssize_t len = recv(watcher->fd, bytes, sizeof(bytes), 0);
 
     (void)ready;
+    if (len > 0 && relay->proxy->is_pooling) {
+        hide_backend(relay, bytes, (size_t)len);
+    }
     if (len <= 0) {
         relay_free(relay);
     } else if (!relay->is_muted && relay->client.fd >= 0) {
@@ -200,8 +220,8 @@ static void on_accept(struct loop_fd *watcher, unsigned ready, void *ctx)
     list_add(&proxy->relays, &relay->link);
     MUST_OK(loop_fd_init(&relay->client, proxy->loop, client, on_client, relay));
     MUST_OK(loop_fd_init(&relay->server, proxy->loop, server, on_server, relay));
-    loop_fd_set(&relay->client, LOOP_READ);
-    loop_fd_set(&relay->server, LOOP_READ);
+    loop_fd_set(&relay->client, proxy->is_deaf ? 0 : LOOP_READ);
+    loop_fd_set(&relay->server, proxy->is_deaf ? 0 : LOOP_READ);
 }
 
 void pg_proxy_set_target(struct pg_proxy *proxy, const char *target)
@@ -279,6 +299,23 @@ void pg_proxy_set_up(struct pg_proxy *proxy, bool is_up)
     while (!is_up && (node = list_first(&proxy->relays)) != NULL) {
         relay_free(LIST_ENTRY(node, struct relay, link));
     }
+}
+
+void pg_proxy_set_deaf(struct pg_proxy *proxy, bool is_deaf)
+{
+    proxy->is_deaf = is_deaf;
+    for (struct list *node = proxy->relays.next; node != &proxy->relays; node = node->next) {
+        struct relay *relay = LIST_ENTRY(node, struct relay, link);
+
+        MUST(relay->client.fd >= 0 && relay->server.fd >= 0);
+        loop_fd_set(&relay->client, is_deaf ? 0 : LOOP_READ);
+        loop_fd_set(&relay->server, is_deaf ? 0 : LOOP_READ);
+    }
+}
+
+void pg_proxy_set_pooling(struct pg_proxy *proxy, bool is_pooling)
+{
+    proxy->is_pooling = is_pooling;
 }
 
 void pg_proxy_close(struct pg_proxy *proxy)

@@ -43,6 +43,14 @@ void pg_proxy_set_up(struct pg_proxy *proxy, bool is_up);
 /* Relay new connections to another server, "127.0.0.1:port". */
 void pg_proxy_set_target(struct pg_proxy *proxy, const char *target);
 
+/* Move nothing in either direction, of new connections neither, and close nothing (true): a line
+ * that swallows every packet; or go on, with what has piled up first (false). */
+void pg_proxy_set_deaf(struct pg_proxy *proxy, bool is_deaf);
+
+/* Tell the clients of new connections of another backend than the one that serves them, as a pooler
+ * does. */
+void pg_proxy_set_pooling(struct pg_proxy *proxy, bool is_pooling);
+
 /* Close everything and free. */
 void pg_proxy_close(struct pg_proxy *proxy);
 

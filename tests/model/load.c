@@ -96,8 +96,7 @@ static const struct model_step STEPS[] = {
     [S_PAGE_FULL] = {"the page comes, the line is full for task", "broker/core/window.c take_row"},
     [S_PARK] = {"the line is too long for task", "broker/core/window.c window_park"},
     [S_PARK_FULL] = {"the queue is parked where the shard is", "broker/core/window.c park_full"},
-    [S_EVICT] = {"memory is short: lets go what is after bucket",
-                 "broker/core/window.c evict_after"},
+    [S_EVICT] = {"memory is short: lets go what is after bucket", "broker/core/window.c shrink_to"},
     {NULL, NULL},
 };
 

@@ -154,7 +154,7 @@ const struct model_step own_steps_table[] = {
     [S_DELIVER] = {"an outcome reaches an owner, settle sent: broker",
                    "broker/core/dispatch.c dispatch_ended"},
     [S_REFUSE] = {"an outcome is refused as not live by broker",
-                  "broker/core/dispatch.c broker_on_report"},
+                  "broker/core/visit.c visit_refuse"},
     [S_OVERDUE] = {"a claim is over by its deadline, settle sent: broker",
                    "broker/core/dispatch.c handle_timer"},
     [S_EXPIRED] = {"the task's time is over, its end is sent: broker",

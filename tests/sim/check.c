@@ -79,6 +79,15 @@ struct check_task *check_task_find(const struct check *check, uint32_t shard, st
     return map_find(&check->tasks_by_seq[shard], (uint64_t)id.seq);
 }
 
+void check_changed(struct check *check, struct check_task *task)
+{
+    list_del(&task->place);
+    list_add_first(task->end == CHECK_PENDING || check_is_letter(task) ? &check->rows[task->shard]
+                                                                       : &check->ended[task->shard],
+                   &task->place);
+    task->changed = check->sim->now;
+}
+
 struct check_attempt *check_attempt_find(const struct check_task *task, uint32_t attempt)
 {
     for (size_t i = 0; i < task->attempt_count; i++) {
@@ -186,15 +195,18 @@ static void commit_insert(struct check *check, const struct store_op *op)
     task->key = check_token(op->task.key);
     task->token = check_token(op->task.payload);
     task->payload_len = op->task.payload.len;
-    task->changed = check->sim->now;
     task->creator = task->token;
     task->inserted = check->sim->now;
     task->due_ms = op->task.due_ms;
     task->expire_ms = op->task.expire_ms;
     task->attempt = op->task.attempt;
+    list_init(&task->order_link);
+    list_init(&task->place);
+    check_order_insert(check, task, op);
     err = map_put(&check->tasks_by_seq[op->shard], (uint64_t)op->task.id.seq, task);
     REQUIRE(err == 0);
     list_add(&check->tasks, &task->link);
+    check_changed(check, task);
     check->task_count++;
     check->pending_count++;
     check_undo_insert(check, task);
@@ -224,6 +236,10 @@ static void commit_claim(struct check *check, struct check_task *task, const str
         sim_fail(check->sim, SIM_UNSAFE, "K-2", "%s: attempt %u was claimed when %u was over",
                  check_name(task).text, op->attempt, task->attempt);
     }
+    check_order_claim(check, task, op);
+    task->claim_epoch = op->epoch;
+    task->claimed_at = check->sim->now;
+    task->claim_since = check->epoch_at[op->shard];
     task->claimed = op->attempt;
     task->claim_deadline_ms = op->deadline_ms;
     if (op->raise_attempt) {
@@ -370,6 +386,7 @@ static void commit_change(struct check *check, struct check_task *task, const st
         sim_fail(check->sim, SIM_UNSAFE, "K-4", "%s: a retry went before the due time that holds",
                  check_name(task).text);
     }
+    check_order_change(check, task, op);
     task->attempt = op->attempt;
     if (op->set_counts) {
         check_counts(check, task, op);
@@ -411,6 +428,7 @@ static void end_task(struct check *check, struct check_task *task, enum check_en
 {
     task->end = end;
     task->ended = check->sim->now;
+    task->end_epoch = check->epoch[task->shard];
     check_count_end(check, CHECK_PENDING, -1);
     check_count_end(check, end, 1);
     if (end == CHECK_DEAD) {
@@ -465,6 +483,7 @@ static void commit_redrive(struct check *check, struct check_task *task, const s
     task->expire_ms = op->task.expire_ms;
     task->due_call = 0;
     task->is_due_nameless = false;
+    check_order_insert(check, task, op);
     check->pending_count++;
     check->figures.redriven++;
     task->is_picked = false;
@@ -513,7 +532,9 @@ static void commit_delete(struct check *check, struct check_task *task, const st
         candidates += check_key_find(check, task->queue, task->key)->open;
     }
     task->candidates = candidates;
-    if (was_done(task, op->expected_attempt + 1)) {
+    // A cancel's names no attempt; one of that number may have been done before its record was
+    // lost.
+    if (op->attempt > op->expected_attempt && was_done(task, op->attempt)) {
         end_task(check, task, CHECK_DONE);
         return;
     }
@@ -534,29 +555,13 @@ static void commit_dead(struct check *check, struct check_task *task, const stru
     }
     check_counts(check, task, op);
     check_queues_given_up(check, task, was_reported(task, op->attempt, OUTCOME_DEAD));
+    check_order_dead(check, task, was_reported(task, op->attempt, OUTCOME_DEAD));
     remember_key(check, task, op);
     end_task(check, task, CHECK_DEAD);
 }
 
-static void commit_op(struct check *check, const struct store_op *op)
+static void commit_kind(struct check *check, struct check_task *task, const struct store_op *op)
 {
-    struct check_task *task;
-
-    if (op->epoch != check->epoch[op->shard]) {
-        sim_fail(check->sim, SIM_UNSAFE, "K-5",
-                 "a write of epoch %lld became visible in shard %u after epoch %lld",
-                 (long long)op->epoch, op->shard, (long long)check->epoch[op->shard]);
-        return;
-    }
-    if (op->kind == STORE_INSERT) {
-        commit_insert(check, op);
-        return;
-    }
-    task = check_task_find(check, op->shard, op->task.id);
-    if (task != NULL) {
-        check_undo_task(check, task);
-        task->changed = check->sim->now;
-    }
     if (op->kind == STORE_PURGE) {
         check_purged(check, task);
         return;
@@ -590,6 +595,30 @@ static void commit_op(struct check *check, const struct store_op *op)
     }
 }
 
+static void commit_op(struct check *check, const struct store_op *op)
+{
+    struct check_task *task;
+
+    if (op->epoch != check->epoch[op->shard]) {
+        sim_fail(check->sim, SIM_UNSAFE, "K-5",
+                 "a write of epoch %lld became visible in shard %u after epoch %lld",
+                 (long long)op->epoch, op->shard, (long long)check->epoch[op->shard]);
+        return;
+    }
+    if (op->kind == STORE_INSERT) {
+        commit_insert(check, op);
+        return;
+    }
+    task = check_task_find(check, op->shard, op->task.id);
+    if (task != NULL) {
+        check_undo_task(check, task);
+    }
+    commit_kind(check, task, op);
+    if (task != NULL) {
+        check_changed(check, task);
+    }
+}
+
 static void commit_bump(struct check *check, const struct store_bump *bump,
                         const struct store_mem_commit *commit)
 {
@@ -604,6 +633,7 @@ static void commit_bump(struct check *check, const struct store_bump *bump,
     check_lost_epoch(check, bump->shard, bump->epoch, commit->client);
     check_undo_epoch(check, bump->shard);
     *epoch = bump->epoch;
+    check->epoch_at[bump->shard] = check->sim->now;
     check->epoch_client[bump->shard] = commit->client;
 }
 
@@ -658,12 +688,16 @@ struct check *check_new(struct sim *sim)
     check->sim = sim;
     list_init(&check->tasks);
     map_init(&check->keys, TASKS_MAX);
+    map_init(&check->orders, TASKS_MAX);
     for (uint32_t i = 0; i < SHARD_COUNT_MAX; i++) {
         map_init(&check->tasks_by_seq[i], TASKS_MAX);
         map_init(&check->lost_by_seq[i], TASKS_MAX);
+        list_init(&check->rows[i]);
+        list_init(&check->ended[i]);
     }
     for (uint32_t i = 0; i < DATABASE_COUNT_MAX; i++) {
         list_init(&check->undo[i]);
+        check->promoted_at[i] = INT64_MIN;
     }
     return check;
 }
@@ -672,6 +706,7 @@ void check_free(struct check *check)
 {
     struct map_iter iter = {0};
     struct check_key *key;
+    struct list *tasks;
     struct list *link;
 
     check_undo_free(check);
@@ -688,6 +723,11 @@ void check_free(struct check *check)
         mem_free(key);
     }
     map_fini(&check->keys);
+    iter = (struct map_iter){0};
+    while ((tasks = map_next(&check->orders, &iter)) != NULL) {
+        mem_free(tasks);
+    }
+    map_fini(&check->orders);
     for (uint32_t i = 0; i < SHARD_COUNT_MAX; i++) {
         map_fini(&check->tasks_by_seq[i]);
     }

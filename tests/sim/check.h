@@ -41,6 +41,17 @@ void check_call_lost(struct check *check, uint64_t number);
 
 /* --- attempts ---------------------------------------------------------------------------------*/
 
+/* A broker's core tells what it does. */
+struct core_event;
+void check_on_event(struct check *check, const struct sim_node *node,
+                    const struct core_event *event);
+
+/* A broker's core begins an attempt: the call will leave soon. */
+void check_handed(struct check *check, const struct attempt *attempt);
+
+/* A broker has refused what it was told of how an attempt ended: whoever told it gives up. */
+void check_refused(struct check *check, const struct sim_node *node, const struct report *report);
+
 /* The call leaves the broker now. */
 void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt);
 
@@ -85,10 +96,11 @@ int64_t check_converge_us(const struct check *check);
 /* Every shard has exactly one active owner now. */
 void check_owners(struct check *check);
 
-/* Time by which every task must have ended. */
-int64_t check_last_end(const struct check *check);
+/* True time by which every task that is known now must have ended; no more calls since `stopped`.
+ */
+int64_t check_last_end(const struct check *check, int64_t stopped);
 
-/* Every task has ended. */
+/* Every task has ended, and every call was answered: none will make one. */
 bool check_is_settled(const struct check *check);
 
 /* The last look at everything. */
@@ -111,12 +123,16 @@ struct check_letter {
     uint32_t queue;
     uint32_t attempt;   /* the last */
     uint64_t key;       /* number; 0: none */
+    uint64_t order;     /* number of its order key; 0: none */
     uint64_t token;     /* at the start of its payload */
     size_t payload_len; /* of that */
 };
 
 /* One of the tasks that were answered, mostly a young one. False: there is none. */
 bool check_pick(struct check *check, struct prng *prng, struct check_known *out);
+
+/* Tasks of an order key that are pending. */
+size_t check_order_pending(struct check *check, uint32_t queue, uint64_t order);
 
 /* A dead letter that nobody is redriving. False: none was found. */
 bool check_pick_dead(struct check *check, struct prng *prng, struct check_letter *out);
@@ -138,12 +154,16 @@ struct check_figures {
     uint64_t late_starts;    /* attempts after start_by by a clock whose step was news */
     uint64_t clock_overlaps; /* attempts beside one whose deadline was stepped over */
     uint64_t promotions;
-    uint64_t lost_commits;    /* by them */
-    uint64_t lost_tasks;      /* by them: never created */
-    uint64_t lost_starts;     /* attempts whose claim was lost before they started */
-    uint64_t lost_overlaps;   /* attempts beside one whose claim was lost */
-    uint64_t excused_answers; /* answers that a promotion has made untrue */
-    int64_t late_us_max;      /* latest first start, after the later of due and insert */
+    uint64_t lost_commits;     /* by them */
+    uint64_t lost_tasks;       /* by them: never created */
+    uint64_t lost_starts;      /* attempts whose claim was lost before they started */
+    uint64_t lost_overlaps;    /* attempts beside one whose claim was lost */
+    uint64_t excused_answers;  /* answers that a promotion has made untrue */
+    uint64_t excused_bytes;    /* payloads of updates that a promotion has taken back */
+    uint64_t excused_tellings; /* outcomes of claims that a promotion has taken back */
+    uint64_t releases;         /* of shards that were given away in good order */
+    uint64_t hasty_releases;   /* of them, before all was written */
+    int64_t late_us_max;       /* latest first start, after the later of due and insert */
 };
 void check_get_figures(const struct check *check, struct check_figures *out);
 

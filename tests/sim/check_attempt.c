@@ -150,9 +150,11 @@ static void check_payload(struct check *check, const struct check_task *task,
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: attempt %u has another key",
                  check_name(task).text, attempt->attempt);
     }
-    if (task->lost_at != 0 && check_token(attempt->payload) != task->token &&
+    if (task->lost_at != 0 && task->lost_at >= task->claim_since &&
+        check_token(attempt->payload) != task->token &&
         check_call_find(check, check_token(attempt->payload))->is_lost) {
-        return; // The bytes of an update that has never been.
+        check->figures.excused_bytes++;
+        return; // The bytes of an update that has never been; its owner has not heard that yet.
     }
     if (check_token(attempt->payload) == task->token) {
         if (attempt->payload.len != task->payload_len) {
@@ -259,6 +261,7 @@ void check_start(struct check *check, const struct sim_node *node, const struct 
     }
     check_others(check, task, attempt);
     check_answers(check, node, task, attempt);
+    check_order_start(check, task, attempt);
     if (task->end == CHECK_PENDING) {
         check_claim(check, task, attempt);
         check_payload(check, task, attempt);
@@ -290,7 +293,8 @@ void check_receiver(struct check *check, const struct attempt *attempt, enum out
 {
     struct check_attempt *found = find_attempt(check, attempt);
 
-    if (found != NULL) {
+    // A rumour may be ahead of a Deliver that is still on its way.
+    if (found != NULL && !found->is_told) {
         found->receiver = outcome;
     }
 }
@@ -318,6 +322,16 @@ static struct check_attempt *newest_of(const struct check_task *task, uint32_t n
     return NULL;
 }
 
+/* Whether who has taken an outcome may know only the history that a promotion has lost, or goes by
+ * a claim that has come back to life. */
+static bool is_excused_telling(const struct check *check, const struct check_task *task,
+                               const struct report *report)
+{
+    return check_is_shaken(check, report->shard) ||
+           (task != NULL && task->end == CHECK_PENDING && task->claimed == report->attempt &&
+            task->attempt < report->attempt);
+}
+
 void check_told(struct check *check, const struct sim_node *node, const struct report *report)
 {
     struct check_task *task = check_task_find(check, report->shard, report->id);
@@ -330,8 +344,10 @@ void check_told(struct check *check, const struct sim_node *node, const struct r
     }
     if (found == NULL || task->claimed != report->attempt || task->attempt >= report->attempt ||
         task->end != CHECK_PENDING) {
-        if (task == NULL ? check_lost_find(check, report->shard, report->id) != NULL
-                         : task->lost_at != 0) {
+        if ((task == NULL ? check_lost_find(check, report->shard, report->id) != NULL
+                          : task->lost_at != 0) &&
+            is_excused_telling(check, task, report)) {
+            check->figures.excused_tellings++;
             if (task != NULL) {
                 // It does not know yet what was lost in a promotion, or a claim that was given back
                 // before its start has come back to life.
@@ -349,5 +365,6 @@ void check_told(struct check *check, const struct sim_node *node, const struct r
         // It has been heard after all; or what was recorded of it before is lost.
         found->receiver = report->outcome;
         found->reported = report->outcome;
+        found->is_told = true;
     }
 }

@@ -47,6 +47,7 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
     record->due_ms = call->task.due_ms;
     if (call->kind != CALL_CREATE && call->task.id.seq != 0) {
         record->task = check_task_find(check, call->shard, call->task.id);
+        record->came_late = record->task != NULL && record->task->end == CHECK_CANCELLED;
     }
     if (call->kind == CALL_REDRIVE && record->task == NULL) { // Lost since the user has seen it.
         record->task = check_lost_find(check, call->shard, call->task.id);
@@ -78,12 +79,23 @@ static void close_call(struct check *check, uint64_t number, const struct call *
     if (strikes_key(call)) {
         check_key_find(check, record->queue, record->key)->open--;
     } else if (call->kind == CALL_REDRIVE && record->task != NULL) {
-        record->task->redrive = 0;
+        if (record->task->redrive == number) { // It may have died again, and be wanted again.
+            record->task->redrive = 0;
+        }
     } else if (call->kind == CALL_CANCEL && record->task != NULL) {
         (void)check_numbers_del(record->task->cancels, &record->task->cancel_count, number);
     } else if (call->kind == CALL_UPDATE && record->task != NULL) {
         (void)check_numbers_del(record->task->updates, &record->task->update_count, number);
     }
+}
+
+/* Whether the task was cancelled while the call was under way. */
+static bool is_candidate(const struct check_call *record)
+{
+    const struct check_task *task = record->task;
+
+    return task != NULL && task->end == CHECK_CANCELLED &&
+           (task->ended > record->begun || (task->ended == record->begun && !record->came_late));
 }
 
 /* The answer says that nothing happened. */
@@ -98,8 +110,7 @@ static void check_nothing(struct check *check, const struct check_call *record,
                  "in effect",
                  check_name(task).text, call->kind, err_name(call->result));
     }
-    if (call->kind == CALL_CANCEL && task != NULL && task->end == CHECK_CANCELLED &&
-        task->ended >= record->begun && !strikes_key(call) &&
+    if (call->kind == CALL_CANCEL && is_candidate(record) && !strikes_key(call) &&
         !check_may_be_lost(check, task, record->begun)) {
         REQUIRE(task->candidates > 0);
         if (--task->candidates == 0) {
@@ -145,6 +156,7 @@ static void check_created(struct check *check, const struct check_call *record,
                      check_name(task).text, call->found.slot, (unsigned long long)call->found.seq);
         }
         learn(check, task);
+        check_order_known(task);
         return;
     }
     task = check_task_find(check, call->shard, call->found);
@@ -204,6 +216,11 @@ static void check_cancelled(struct check *check, const struct check_call *record
                  check_name(task).text, task->started_after_end, task->last_allowed);
     }
     for (size_t i = 0; i < task->attempt_count; i++) {
+        if (call->cancel == CANCEL_CANCELLED && !task->attempts[i].is_lost) {
+            sim_fail(check->sim, SIM_UNSAFE, "K-8",
+                     "%s: cancel was answered CANCELLED, but attempt %u has run",
+                     check_name(task).text, task->attempts[i].attempt);
+        }
         if (task->attempts[i].attempt != task->last_allowed && !task->attempts[i].is_lost &&
             !check_is_doubled(task, task->attempts[i].attempt) &&
             check_may_run(check, task, &task->attempts[i])) {
@@ -236,6 +253,7 @@ static void check_updated(struct check *check, const struct check_call *record,
         check->figures.excused_answers++;
         return;
     }
+    check_order_known(task);
     if (!record->is_in_effect && (record->has_due || call->set_payload) &&
         !is_as_asked(check, task, call)) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: an update was answered, and is not in effect",
@@ -254,8 +272,9 @@ static void check_absent(struct check *check, const struct check_call *record,
     if (record->task != NULL &&
         (record->task->end == CHECK_LOST || check_may_be_lost(check, record->task, record->begun) ||
          (call->kind == CALL_REDRIVE && record->task->lost_at != 0 &&
-          record->task->end != CHECK_DEAD) ||
-         (call->kind == CALL_REDRIVE && record->task->was_purged))) {
+          record->task->lost_at >= record->task->picked_at && record->task->end != CHECK_DEAD) ||
+         (call->kind == CALL_REDRIVE && record->task->was_purged &&
+          record->task->purged_at >= record->task->picked_at))) {
         return;
     }
     if (call->kind == CALL_REDRIVE && record->task != NULL) {
@@ -299,6 +318,7 @@ static void check_success(struct check *check, const struct check_call *record,
                      "%s: a redrive was answered, and is not in effect",
                      check_name(record->task).text);
         }
+        check_order_known(record->task);
         break;
     case CALL_SCAN:
     case CALL_PURGE:
@@ -384,12 +404,14 @@ bool check_pick_dead(struct check *check, struct prng *prng, struct check_letter
         return false;
     }
     task->is_picked = true;
+    task->picked_at = check->sim->now;
     *out = (struct check_letter){
         .id = task->id,
         .shard = task->shard,
         .queue = task->queue,
         .attempt = task->claimed,
         .key = task->key,
+        .order = task->order,
         .token = task->token,
         .payload_len = task->payload_len,
     };

@@ -27,6 +27,7 @@ struct check_attempt {
     enum outcome receiver; /* what its receiver said */
     enum outcome reported; /* what the core was told; 0: nothing */
     bool is_lost;          /* its claim was taken back by a promotion */
+    bool is_told;          /* another one has told how it ended: whatever its receiver says */
 };
 
 /* A claim that was committed and then taken back by a promotion. */
@@ -44,7 +45,8 @@ struct check_lost_epoch {
 
 /* A task by its committed history. */
 struct check_task {
-    struct list link; /* in check.tasks, by insertion */
+    struct list link;  /* in check.tasks, by insertion */
+    struct list place; /* in check.rows or check.ended of its shard */
     uint32_t shard;
     struct task_id id;
     uint32_t queue;
@@ -92,6 +94,19 @@ struct check_task {
     size_t update_count;
     uint64_t *cancels; /* calls under way, or lost, that cancel it by id */
     size_t cancel_count;
+    struct list order_link; /* among those of its order key */
+    uint64_t order;         /* number of its order key; 0: none */
+    wall_ms order_ms;       /* its place there */
+    wall_ms order_known_ms; /* the one before, as far as its owner knew it */
+    int64_t order_epoch;    /* of the owner who wrote order_ms */
+    bool is_order_known;    /* that was answered */
+    int64_t claim_epoch;    /* of its last claim */
+    int64_t claimed_at;     /* true time of that */
+    int64_t claim_since;    /* true time at which its owner's epoch was raised */
+    uint32_t handed;        /* attempt that a broker has begun last */
+    int64_t picked_at;      /* true time at which a user has wanted to redrive it */
+    int64_t purged_at;      /* true time; was_purged */
+    int64_t end_epoch;      /* when it ended */
 };
 
 enum check_call_state {
@@ -105,8 +120,9 @@ struct check_call {
     enum call_kind kind;
     enum check_call_state state;
     bool is_in_effect;
-    bool is_lost;  /* it was in effect, until a promotion took that back */
-    int64_t begun; /* last time */
+    bool is_lost;   /* it was in effect, until a promotion took that back */
+    bool came_late; /* CANCEL: it began when its task was cancelled already, at that moment even */
+    int64_t begun;  /* last time */
     struct check_task *task;
     wall_ms due_ms; /* UPDATE, absolute: asked for */
     bool has_due;
@@ -139,7 +155,10 @@ struct check_queue_view {
 struct check {
     struct sim *sim;
     struct map tasks_by_seq[SHARD_COUNT_MAX];
+    struct list rows[SHARD_COUNT_MAX];  /* tasks that are pending or dead letters */
+    struct list ended[SHARD_COUNT_MAX]; /* the others, last changed first */
     struct map keys;
+    struct map orders; /* of lists */
     struct list tasks;
     uint64_t task_count;
     uint64_t pending_count;
@@ -151,7 +170,10 @@ struct check {
     uint64_t call_count;
     uint64_t call_capacity;
     int64_t epoch[SHARD_COUNT_MAX];
-    uint32_t epoch_client[SHARD_COUNT_MAX]; /* who has raised it */
+    int64_t epoch_at[SHARD_COUNT_MAX];       /* true time at which it was raised */
+    int64_t promoted_at[DATABASE_COUNT_MAX]; /* true time of the last promotion; INT64_MIN: none */
+    int64_t draining_at[SIM_NODE_COUNT_MAX][SHARD_COUNT_MAX]; /* a move has begun; 0: no */
+    uint32_t epoch_client[SHARD_COUNT_MAX];                   /* who has raised it */
     /* what a promotion may take back */
     uint32_t commit_database; /* of the commit that is looked at now */
     uint64_t commit_number;   /* 0: none that could be lost */
@@ -162,6 +184,7 @@ struct check {
     int64_t late_us[SHARD_COUNT_MAX]; /* since the last reset */
     struct check_figures figures;
     struct check_queue_view queue_views[SIM_NODE_COUNT_MAX][CHECK_QUEUES_MAX];
+    char audit_note[128]; /* the first thing that an auditor found; empty: none has */
     struct sim_event look;
     uint64_t look_count;
     int64_t line_over[SIM_NODE_COUNT_MAX]; /* a node has had a line that is too long since; 0: no */
@@ -169,6 +192,15 @@ struct check {
 };
 
 struct check_task *check_task_find(const struct check *check, uint32_t shard, struct task_id id);
+
+/* A dead letter, which is still there. */
+static inline bool check_is_letter(const struct check_task *task)
+{
+    return task->end == CHECK_DEAD && !task->is_purged;
+}
+
+/* A commit has changed the row of task: note when, and whether there is one now. */
+void check_changed(struct check *check, struct check_task *task);
 struct check_call *check_call_find(struct check *check, uint64_t number);
 struct check_key *check_key_find(struct check *check, uint32_t queue, uint64_t number);
 
@@ -188,6 +220,10 @@ bool check_may_run(const struct check *check, const struct check_task *task,
 
 /* An attempt by its number; not one whose claim was lost. */
 struct check_attempt *check_attempt_find(const struct check_task *task, uint32_t attempt);
+
+/* check_moves.c: whether a promotion has come since the owner of a shard has read it: what it knows
+ * may be of the history that was lost. */
+bool check_is_shaken(const struct check *check, uint32_t shard);
 
 /* One more (1) or fewer (−1) that has ended like this. */
 void check_count_end(struct check *check, enum check_end_kind end, int by);
@@ -218,6 +254,11 @@ bool check_may_be_lost(struct check *check, const struct check_task *task, int64
 /* An epoch is committed: it must not be a lost one of somebody else. */
 void check_lost_epoch(struct check *check, uint32_t shard, int64_t epoch, uint32_t client);
 
+/* --- check_audit.c: what the auditors say ------------------------------------------ */
+
+void check_audit_look(struct check *check, const struct sim_node *node);
+void check_audit_end(struct check *check);
+
 /* The name of a task in a message. */
 struct check_text {
     char text[48];
@@ -228,6 +269,20 @@ struct check_text check_name(const struct check_task *task);
  * receiver said never. */
 void check_queues_retried(struct check *check, const struct check_task *task);
 void check_queues_given_up(struct check *check, const struct check_task *task, bool is_refused);
+
+/* check_order.c: what each commit, answer and start means to an order key. */
+void check_order_insert(struct check *check, struct check_task *task, const struct store_op *op);
+void check_order_change(struct check *check, struct check_task *task, const struct store_op *op);
+void check_order_dead(struct check *check, const struct check_task *task, bool is_refused);
+void check_order_known(struct check_task *task);
+void check_order_restore(struct check *check, struct check_task *task,
+                         const struct check_task *row);
+void check_order_claim(struct check *check, const struct check_task *task,
+                       const struct store_op *op);
+void check_order_start(struct check *check, struct check_task *task, const struct attempt *attempt);
+
+/* Pending tasks of the order key that has most of them. */
+int64_t check_order_longest(const struct check *check);
 
 /* Lists of call numbers. */
 void check_numbers_add(uint64_t **numbers, size_t *count, uint64_t number);

@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "tests/sim/check_parts.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_load.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_policy.h"
 
@@ -95,6 +96,10 @@ void check_queues_retried(struct check *check, const struct check_task *task)
 {
     const struct sim_policy_bounds *bounds = sim_policies_bounds(check->sim->policies, task->queue);
 
+    // What blocks its order key is tried for as long as it takes: check_order_dead.
+    if (task->order != 0 && sim_load_order_blocks(check->sim->load, task->queue)) {
+        return;
+    }
     if (task->failures >= bounds->failures_max || task->unknowns >= bounds->unknowns_max) {
         sim_fail(check->sim, SIM_UNSAFE, "K-2",
                  "%s is tried again after %u failures and %u unknown outcomes",

@@ -37,11 +37,6 @@ static bool is_steady(const struct check_task *task, int64_t begun)
     return task->changed < begun;
 }
 
-static bool is_letter(const struct check_task *task)
-{
-    return task->end == CHECK_DEAD && !task->is_purged;
-}
-
 /* A row that was read, of a task that has not changed: all of it. */
 static void check_same(struct check *check, const struct check_task *task, const struct task *row)
 {
@@ -80,8 +75,6 @@ static bool check_page_row(struct check *check, const struct store_read *read,
 void check_read_page(struct check *check, const struct store_read *read, int64_t begun)
 {
     struct bounds bounds = {read->after_bucket, read->after_seq, read->to_bucket, INT64_MAX};
-    struct map_iter iter = {0};
-    const struct check_task *task;
     size_t steady = 0;
     size_t expected = 0;
 
@@ -103,7 +96,9 @@ void check_read_page(struct check *check, const struct store_read *read, int64_t
     }
     bounds.after_bucket = read->after_bucket;
     bounds.after_seq = read->after_seq;
-    while ((task = map_next(&check->tasks_by_seq[read->shard], &iter)) != NULL) {
+    list_foreach (link, &check->rows[read->shard]) {
+        const struct check_task *task = CONTAINER_OF(link, struct check_task, place);
+
         expected += task->end == CHECK_PENDING && is_steady(task, begun) &&
                     (read->queue == 0 || read->queue == task->queue) &&
                     is_within(&bounds, task->due_ms, task->id.seq);
@@ -124,30 +119,40 @@ struct tally {
     wall_ms first_due_ms;
 };
 
-static void tally_queue(const struct check *check, const struct store_read *read, uint32_t queue,
-                        int64_t begun, struct tally *out)
+/* By queue: out has CHECK_QUEUES_MAX. */
+static void tally_shard(const struct check *check, const struct store_read *read, int64_t begun,
+                        struct tally *out)
 {
     struct map_iter iter = {0};
     const struct check_task *task;
 
-    *out = (struct tally){.first_due_ms = WALL_NEVER};
-    while ((task = map_next(&check->tasks_by_seq[read->shard], &iter)) != NULL) {
-        if (task->queue != queue) {
-            continue;
-        }
+    for (uint32_t queue = 0; queue < CHECK_QUEUES_MAX; queue++) {
+        out[queue] = (struct tally){.first_due_ms = WALL_NEVER};
+    }
+    list_foreach (link, &check->rows[read->shard]) {
+        struct tally *tally;
+
+        task = CONTAINER_OF(link, struct check_task, place);
+        tally = &out[task->queue];
         if (!is_steady(task, begun)) {
-            out->perhaps++;
+            tally->perhaps++;
         } else if (task->end == CHECK_PENDING) {
-            out->pending++;
-            out->overdue += task->due_ms <= read->now_ms;
-            out->first_due_ms = time_min(out->first_due_ms, task->due_ms);
+            tally->pending++;
+            tally->overdue += task->due_ms <= read->now_ms;
+            tally->first_due_ms = time_min(tally->first_due_ms, task->due_ms);
         } else {
-            out->dead += is_letter(task);
+            tally->dead++;
         }
     }
-    iter = (struct map_iter){0};
+    list_foreach (link, &check->ended[read->shard]) {
+        task = CONTAINER_OF(link, struct check_task, place);
+        if (is_steady(task, begun)) {
+            break; // So are those after it.
+        }
+        out[task->queue].perhaps++;
+    }
     while ((task = map_next(&check->lost_by_seq[read->shard], &iter)) != NULL) {
-        out->perhaps += task->queue == queue && task->lost_at >= begun;
+        out[task->queue].perhaps += task->lost_at >= begun;
     }
 }
 
@@ -157,31 +162,31 @@ static bool is_between(uint64_t count, uint64_t sure, uint64_t perhaps)
 }
 
 static void check_queue_count(struct check *check, const struct store_read *read,
-                              const struct queue_count *count, int64_t begun)
+                              const struct queue_count *count, const struct tally *tally)
 {
-    struct tally tally;
-
-    tally_queue(check, read, count->queue, begun, &tally);
-    if (!is_between(count->pending, tally.pending, tally.perhaps) ||
-        !is_between(count->overdue, tally.overdue, tally.perhaps) ||
-        !is_between(count->dead, tally.dead, tally.perhaps) ||
-        count->first_due_ms > tally.first_due_ms ||
-        (tally.perhaps == 0 && count->first_due_ms != tally.first_due_ms)) {
+    if (!is_between(count->pending, tally->pending, tally->perhaps) ||
+        !is_between(count->overdue, tally->overdue, tally->perhaps) ||
+        !is_between(count->dead, tally->dead, tally->perhaps) ||
+        count->first_due_ms > tally->first_due_ms ||
+        (tally->perhaps == 0 && count->first_due_ms != tally->first_due_ms)) {
         sim_fail(check->sim, SIM_UNSAFE, "read",
                  "queue %u has %llu pending, %llu overdue, %llu dead in shard %u; %llu, %llu, %llu "
                  "for sure and %llu perhaps",
                  count->queue, (unsigned long long)count->pending,
                  (unsigned long long)count->overdue, (unsigned long long)count->dead, read->shard,
-                 (unsigned long long)tally.pending, (unsigned long long)tally.overdue,
-                 (unsigned long long)tally.dead, (unsigned long long)tally.perhaps);
+                 (unsigned long long)tally->pending, (unsigned long long)tally->overdue,
+                 (unsigned long long)tally->dead, (unsigned long long)tally->perhaps);
     }
 }
 
 void check_read_counts(struct check *check, const struct store_read *read, int64_t begun)
 {
+    struct tally tallies[CHECK_QUEUES_MAX];
+
     if (read->is_cut) {
         return;
     }
+    tally_shard(check, read, begun, tallies);
     for (uint32_t queue = 1; queue <= check->sim->queue_count; queue++) {
         struct queue_count count = {.queue = queue, .first_due_ms = WALL_NEVER};
 
@@ -193,7 +198,7 @@ void check_read_counts(struct check *check, const struct store_read *read, int64
                 count = read->counts[i];
             }
         }
-        check_queue_count(check, read, &count, begun);
+        check_queue_count(check, read, &count, &tallies[queue]);
     }
 }
 
@@ -201,9 +206,9 @@ void check_read_counts(struct check *check, const struct store_read *read, int64
 static void check_same_letter(struct check *check, const struct check_task *task,
                               const struct ended_task *letter)
 {
-    if (!is_letter(task) || letter->end != TASK_END_DEAD || letter->task.attempt != task->claimed ||
-        letter->task.failures != task->failures || letter->task.queue != task->queue ||
-        check_token(letter->task.key) != task->key ||
+    if (!check_is_letter(task) || letter->end != TASK_END_DEAD ||
+        letter->task.attempt != task->claimed || letter->task.failures != task->failures ||
+        letter->task.queue != task->queue || check_token(letter->task.key) != task->key ||
         (letter->task.payload.len > 0 && check_token(letter->task.payload) != task->token)) {
         sim_fail(check->sim, SIM_UNSAFE, "read", "%s is no such dead letter",
                  check_name(task).text);
@@ -214,7 +219,6 @@ void check_read_letters(struct check *check, const struct store_read *read, int6
 {
     int64_t last = read->after_seq;
     int64_t end = INT64_MAX;
-    struct map_iter iter = {0};
     const struct check_task *task;
     size_t steady = 0;
     size_t expected = 0;
@@ -241,8 +245,9 @@ void check_read_letters(struct check *check, const struct store_read *read, int6
     if (read->ended_count == read->limit) {
         end = last;
     }
-    while ((task = map_next(&check->tasks_by_seq[read->shard], &iter)) != NULL) {
-        expected += is_letter(task) && is_steady(task, begun) && task->queue == read->queue &&
+    list_foreach (link, &check->rows[read->shard]) {
+        task = CONTAINER_OF(link, struct check_task, place);
+        expected += check_is_letter(task) && is_steady(task, begun) && task->queue == read->queue &&
                     task->id.seq > read->after_seq && task->id.seq <= end;
     }
     if (steady != expected) {
@@ -256,12 +261,13 @@ void check_read_letters(struct check *check, const struct store_read *read, int6
 static void check_result(struct check *check, const struct check_task *task,
                          const struct ended_task *ended, wall_ms now_ms)
 {
-    bool is_kept = is_letter(task) || (task->end != CHECK_PENDING && task->keep_until_ms > now_ms);
-    enum task_end end = is_letter(task) ? TASK_END_DEAD : task->ended_as;
-    uint32_t attempt = is_letter(task) ? task->claimed : task->last_attempt;
+    bool is_kept =
+        check_is_letter(task) || (task->end != CHECK_PENDING && task->keep_until_ms > now_ms);
+    enum task_end end = check_is_letter(task) ? TASK_END_DEAD : task->ended_as;
+    uint32_t attempt = check_is_letter(task) ? task->claimed : task->last_attempt;
     uint32_t database = check->sim->cluster.database_of[task->shard];
 
-    if (is_kept && ended == NULL && !is_letter(task) &&
+    if (is_kept && ended == NULL && !check_is_letter(task) &&
         sim_clock_highest(check->sim, database) >= task->keep_until_ms * US_PER_MS) {
         return; // The database has stepped over its time, and nobody knows yet.
     }
@@ -316,6 +322,9 @@ static void check_wait(struct check *check, const struct sim_node *node,
         break;
     case TASK_WAIT_OUTCOME:
         is_wrong = task->claimed <= task->attempt;
+        break;
+    case TASK_WAIT_ORDER:
+        is_wrong = task->order == 0 || wait->behind.seq == task->id.seq;
         break;
     case TASK_WAIT_QUEUE_UNKNOWN:
         is_wrong = queue != NULL;
@@ -398,7 +407,7 @@ void check_purge_answer(struct check *check, const struct call *call, int64_t be
     if (call->result == 0 && !task->was_purged) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1", "%s: a purge was answered, and is not in effect",
                  check_name(task).text);
-    } else if (call->result == ERR_NOT_FOUND && is_letter(task) && is_steady(task, begun)) {
+    } else if (call->result == ERR_NOT_FOUND && check_is_letter(task) && is_steady(task, begun)) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s: a purge did not find the dead letter",
                  check_name(task).text);
     }
@@ -406,12 +415,13 @@ void check_purge_answer(struct check *check, const struct call *call, int64_t be
 
 void check_purged(struct check *check, struct check_task *task)
 {
-    if (task == NULL || !is_letter(task) || task->purges == 0) {
+    if (task == NULL || !check_is_letter(task) || task->purges == 0) {
         sim_fail(check->sim, SIM_UNSAFE, "K-1",
                  "a purge of a task that is no dead letter, or of one that nobody has asked for");
         return;
     }
     task->is_purged = true;
     task->was_purged = true;
+    task->purged_at = check->sim->now;
     check->figures.purged++;
 }

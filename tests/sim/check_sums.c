@@ -124,6 +124,7 @@ static void on_look(struct sim *sim, struct sim_event *event, bool is_dropped)
             continue;
         }
         check_gauges(check, node);
+        check_audit_look(check, node);
         if (is_walk) {
             check_walk(check, node);
         }

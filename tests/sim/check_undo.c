@@ -145,7 +145,6 @@ static void restore(struct check *check, struct check_task *task, const struct c
     if (task->is_purged && !row->is_purged) {
         check->figures.purged--;
     }
-    task->changed = check->sim->now;
     task->is_purged = row->is_purged;
     task->keep_until_ms = row->keep_until_ms;
     task->ended_as = row->ended_as;
@@ -166,6 +165,8 @@ static void restore(struct check *check, struct check_task *task, const struct c
     task->claim_deadline_ms = row->claim_deadline_ms;
     task->due_call = row->due_call;
     task->is_due_nameless = row->is_due_nameless;
+    check_order_restore(check, task, row);
+    check_changed(check, task);
 }
 
 /* It was never there. */
@@ -178,6 +179,7 @@ static void lose_task(struct check *check, struct check_task *task)
         lose_claim(task);
     }
     (void)map_del(&check->tasks_by_seq[task->shard], (uint64_t)task->id.seq);
+    list_del(&task->place);
     check_count_end(check, CHECK_PENDING, -1);
     check->task_count--;
     check->figures.lost_tasks++;
@@ -238,6 +240,7 @@ void check_on_promote(struct check *check, uint32_t database, uint64_t number)
     uint64_t last = 0;
 
     check->figures.promotions++;
+    check->promoted_at[database] = check->sim->now;
     while (!list_is_empty(undo_list)) {
         struct undo *undo = CONTAINER_OF(undo_list->previous, struct undo, link);
 

@@ -322,6 +322,8 @@ void sim_start(struct sim *sim)
 void sim_finish(struct sim *sim)
 {
     int64_t healed = sim->now;
+    int64_t stopped;
+    int64_t end;
 
     sim_heal(sim);
     sim_until(sim, healed + check_converge_us(sim->check));
@@ -329,10 +331,12 @@ void sim_finish(struct sim *sim)
     sim_until(sim, time_max(sim->now, healed + HEALED_LOAD_US));
     sim_load_stop(sim->load);
     sim_reads_stop(sim->reads);
-    for (int64_t end = check_last_end(sim->check); sim->verdict == SIM_PASSED && sim->now < end;) {
+    stopped = sim->now;
+    end = check_last_end(sim->check, stopped);
+    while (sim->verdict == SIM_PASSED && sim->now < end && !check_is_settled(sim->check)) {
         sim_until(sim, sim->now + US_PER_S);
-        if (check_is_settled(sim->check)) {
-            break;
+        if (sim->now >= end) { // It walks all tasks: not each second of a long end.
+            end = check_last_end(sim->check, stopped); // Creates under way may be late.
         }
     }
     sim_until(sim, sim->now + QUIET_US);

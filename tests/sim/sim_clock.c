@@ -47,13 +47,18 @@ struct sim_clocks {
     struct view views[SIM_NODE_COUNT_MAX][DATABASE_COUNT_MAX];
 };
 
+/* What a clock shows of a span of true time. */
+static int64_t ticked(const struct database_clock *clock, int64_t span_us)
+{
+    return span_us + span_us / PPM * clock->drift_ppm + span_us % PPM * clock->drift_ppm / PPM;
+}
+
 int64_t sim_clock(const struct sim *sim, uint32_t database)
 {
     const struct database_clock *clock = &sim->clocks->databases[database];
-    int64_t now = sim->now;
 
-    return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + clock->offset_us + now +
-           now / PPM * clock->drift_ppm + now % PPM * clock->drift_ppm / PPM;
+    return CLOCK_START_US + (int64_t)database * 3 * US_PER_S + clock->offset_us +
+           ticked(clock, sim->now);
 }
 
 int64_t sim_clock_highest(const struct sim *sim, uint32_t database)
@@ -82,10 +87,10 @@ void sim_clock_step(struct sim *sim, uint32_t database, int64_t step_us)
     sim->clocks->databases[database].offset_us += step_us;
 }
 
-void sim_clock_stall(struct sim *sim, uint32_t node, int64_t span_us)
+void sim_clock_stall(struct sim *sim, uint32_t node, int64_t since)
 {
     for (uint32_t i = 0; i < sim->options.database_count; i++) {
-        note_step(sim, i, span_us, node);
+        note_step(sim, i, ticked(&sim->clocks->databases[i], sim->now - since), node);
         // The estimate ages by the boot clock: to that, what it has is as young as before.
         sim->clocks->views[node][i].next_from = 0;
     }

@@ -19,9 +19,9 @@ int64_t sim_clock_highest(const struct sim *sim, uint32_t database);
 /* It steps. */
 void sim_clock_step(struct sim *sim, uint32_t database, int64_t step_us);
 
-/* The boot clock of a node stood still with its process: to it all databases' clocks step forward.
- */
-void sim_clock_stall(struct sim *sim, uint32_t node, int64_t span_us);
+/* The boot clock of a node has stood still with its process since a true time: to it all databases'
+ * clocks step forward. */
+void sim_clock_stall(struct sim *sim, uint32_t node, int64_t since);
 
 /* A process starts: it knows of no clock. */
 void sim_clock_forget(struct sim *sim, uint32_t node);

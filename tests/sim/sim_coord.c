@@ -504,6 +504,11 @@ void sim_coord_delete_owner(struct sim_coord *coord, uint32_t shard)
     sim_zk_delete_owner(coord->zk, shard);
 }
 
+bool sim_coord_is_missed(const struct sim_coord *coord, uint32_t shard, int64_t span_us)
+{
+    return sim_zk_is_missed(coord->zk, shard, span_us);
+}
+
 void sim_coord_hide(struct sim_coord *coord, const struct sim_node *from,
                     const struct sim_node *member)
 {
@@ -522,11 +527,16 @@ void sim_coord_rebuild(struct sim_coord *coord)
     sim_zk_rebuild(coord->zk);
 }
 
-void sim_coord_adopt(struct sim_coord *coord)
+void sim_coord_raise(struct sim_coord *coord)
 {
     if (coord->generation_max > sim_zk_base(coord->zk)) {
         sim_zk_set_base(coord->zk, coord->generation_max);
     }
+}
+
+void sim_coord_adopt(struct sim_coord *coord)
+{
+    sim_coord_raise(coord);
     for (uint32_t i = 0; i < coord->sim->options.node_count; i++) {
         sim_coord_expire(coord, &coord->sim->nodes[i]); // The operator starts every broker anew.
     }

@@ -44,6 +44,7 @@ void sim_coord_expire(struct sim_coord *coord, struct sim_node *node);
 
 /* Somebody deletes the owner znode of a shard by hand. */
 void sim_coord_delete_owner(struct sim_coord *coord, uint32_t shard);
+bool sim_coord_is_missed(const struct sim_coord *coord, uint32_t shard, int64_t span_us);
 
 /* One node is not told of another from now on, whatever changes; asked again: it is. */
 void sim_coord_hide(struct sim_coord *coord, const struct sim_node *from,
@@ -53,6 +54,9 @@ void sim_coord_hide(struct sim_coord *coord, const struct sim_node *from,
  * its base is raised above all of them (`adopt`) and every broker has a new session. */
 void sim_coord_rebuild(struct sim_coord *coord);
 void sim_coord_adopt(struct sim_coord *coord);
+
+/* The first half of that: brokers that have joined meanwhile stay. */
+void sim_coord_raise(struct sim_coord *coord);
 
 /* The faults end: nothing is hidden, and everybody hears the list as it is. */
 void sim_coord_heal(struct sim_coord *coord);

@@ -10,24 +10,14 @@
 #include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_queues.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Every third queue is at most once. */
-#define QUEUE_IS_AT_MOST_ONCE(number) ((number) % 3 == 2)
-
-/* Every second queue forgets a key with its task. */
-#define QUEUE_KEY_MEMORY_MS(number) ((number) % 2 == 0 ? 0 : 3000)
-
-/* Those keep results for a while. */
-#define QUEUE_RESULT_MEMORY_MS(number) ((number) % 2 == 0 ? 5000 : 0)
-
-/* Attempts at once of a queue. Every fourth has as many as the options say, perhaps none, and now
- * and then, and for good when the faults are over, as many as the others. */
-#define ROOM_USUAL                 2000
-#define QUEUE_HAS_OWN_ROOM(number) ((number) % 4 == 3)
+/* Tasks of an order key that its users have pending at once. */
+#define ORDER_PENDING 20
 
 #define EDGE_US     US_PER_S /* a call for a shard without an owner waits so long. DESIGN 6 */
 #define LOOK_US     (50 * US_PER_MS)
@@ -51,6 +41,7 @@ struct sim_call {
     struct sim_answer *answer;
     uint64_t number;
     uint64_t key;
+    uint64_t order;
     uint32_t tries;
     int64_t until; /* the edge gives up */
     bool is_inside;
@@ -67,6 +58,7 @@ struct chase {
 struct sim_load {
     struct sim *sim;
     struct prng prng;
+    struct prng order; /* draws of order keys, so that those of a seed before are the same */
     struct sim_event next;
     struct sim_event policy;
     struct store *store; /* where policy is changed, past all faults */
@@ -82,15 +74,14 @@ bool sim_load_is_at_most_once(const struct sim_load *load, uint32_t queue)
     return !sim_policies_bounds(load->sim->policies, queue)->was_repeating;
 }
 
-span_ms sim_load_key_memory_ms(const struct sim_load *load, uint32_t queue)
-{
-    (void)load;
-    return QUEUE_KEY_MEMORY_MS(queue);
-}
-
 span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue)
 {
     return sim_policies_bounds(load->sim->policies, queue)->result_memory_ms;
+}
+
+bool sim_load_expires(const struct sim_load *load)
+{
+    return load->sim->options.expire_permille > 0;
 }
 
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue)
@@ -140,6 +131,17 @@ static bool is_write(const struct sim_call *call)
 
 static void send(struct sim_call *call);
 
+/* All tasks of an order key lie in one slot. */
+static void set_order(struct sim_call *call, uint64_t order)
+{
+    call->order = order;
+    call->request.task.order_key =
+        (struct slice){(const uint8_t *)&call->order, sizeof(call->order)};
+    call->request.task.id.slot = slot_of_key(call->request.task.queue, order);
+    call->request.shard =
+        shard_of_slot(call->request.task.id.slot, call->load->sim->options.shard_count);
+}
+
 /* The same as another call; NULL: it cannot be asked for twice. An absolute time of an update is
  * its name. */
 static struct sim_call *call_repeat(const struct sim_call *call)
@@ -158,6 +160,9 @@ static struct sim_call *call_repeat(const struct sim_call *call)
     next->request.task.payload.data = next->payload;
     if (next->key != 0) {
         next->request.task.key = (struct slice){(const uint8_t *)&next->key, sizeof(next->key)};
+    }
+    if (next->order != 0) {
+        set_order(next, next->order);
     }
     return next;
 }
@@ -352,7 +357,7 @@ static void on_arrival(struct sim *sim, struct sim_event *event, bool is_dropped
         call_free(call);
         return;
     }
-    if (call->request.kind == CALL_CREATE && call->key == 0) {
+    if (call->request.kind == CALL_CREATE && call->key == 0 && call->order == 0) {
         call->request.task.id.slot = broker_pick_slot(call->node->broker);
         call->request.shard = shard_of_slot(call->request.task.id.slot, sim->options.shard_count);
     }
@@ -500,6 +505,24 @@ static void draw_due(struct sim_call *call, uint32_t relative_permille)
     }
 }
 
+/* Users of an order key wait for what they have asked for: else it would not end in time. */
+static bool draw_order(struct sim_call *call)
+{
+    struct sim_load *load = call->load;
+    const struct sim_options *options = &load->sim->options;
+    uint64_t order;
+
+    if (options->order_permille == 0 || !prng_chance(&load->order, options->order_permille)) {
+        return false;
+    }
+    order = 1 + prng_below(&load->order, options->order_count);
+    if (check_order_pending(load->sim->check, call->request.task.queue, order) >= ORDER_PENDING) {
+        return false;
+    }
+    set_order(call, order);
+    return true;
+}
+
 static void create(struct sim_load *load)
 {
     const struct sim_options *options = &load->sim->options;
@@ -513,6 +536,10 @@ static void create(struct sim_load *load)
     if (prng_chance(&load->prng, options->expire_permille)) {
         call->request.task.expire_ms =
             sim_clock(load->sim, 0) / US_PER_MS + prng_between(&load->prng, 1, 30000);
+    }
+    if (draw_order(call)) {
+        send(call);
+        return;
     }
     if (prng_chance(&load->prng, options->keyed_permille)) {
         set_key(call, 1 + prng_below(&load->prng, KEY_COUNT));
@@ -583,6 +610,11 @@ static void redrive(struct sim_load *load, const struct check_letter *letter)
     call->request.task.payload_len = (uint32_t)letter->payload_len;
     call->request.is_delay = true;
     call->request.delay_ms = prng_between(&load->prng, 0, 2000);
+    if (letter->order != 0) {
+        call->order = letter->order;
+        call->request.task.order_key =
+            (struct slice){(const uint8_t *)&call->order, sizeof(call->order)};
+    }
     if (letter->key != 0) {
         call->key = letter->key;
         call->request.task.key = (struct slice){(const uint8_t *)&call->key, sizeof(call->key)};
@@ -669,6 +701,11 @@ const struct sim_answer *sim_load_ask(struct sim_load *load, struct sim_node *no
         call->request.task.id.slot = (uint16_t)ask->shard;
         call->request.shard = ask->shard;
         call->request.key_policy = ask->policy;
+        if (ask->order != 0) { // The story says where it lies.
+            call->order = ask->order;
+            call->request.task.order_key =
+                (struct slice){(const uint8_t *)&call->order, sizeof(call->order)};
+        }
         if (ask->key != 0) {
             call->key = ask->key;
             call->request.task.key = (struct slice){(const uint8_t *)&call->key, sizeof(call->key)};
@@ -687,50 +724,10 @@ const struct sim_answer *sim_load_ask(struct sim_load *load, struct sim_node *no
 
 /* --- queues --- */
 
-static void put_done(struct store_queue_put *put)
-{
-    REQUIRE(put->result == 0);
-}
-
-static void fill_queue(const struct sim_load *load, struct queue *queue, uint32_t number,
-                       uint32_t room)
-{
-    queue_init(queue);
-    (void)snprintf(queue->tenant, sizeof(queue->tenant), "sim");
-    (void)snprintf(queue->name, sizeof(queue->name), "queue-%u", number);
-    (void)snprintf(queue->target, sizeof(queue->target), "receiver://127.0.0.1:1");
-    queue->target_kind = TARGET_RECEIVER;
-    queue->at_most_once = QUEUE_IS_AT_MOST_ONCE(number);
-    queue->attempt_timeout_ms = 1500 + 500 * (number % 4);
-    queue->key_memory_ms = QUEUE_KEY_MEMORY_MS(number);
-    queue->result_memory_ms = QUEUE_RESULT_MEMORY_MS(number);
-    queue->paused_until_ms = sim_load_paused_until(load, number);
-    queue->is_paused = queue->paused_until_ms != 0;
-    queue->expire_after_ms = load->sim->options.expire_permille > 0 && number % 6 == 3 ? 4000 : 0;
-    queue->concurrency_max = QUEUE_HAS_OWN_ROOM(number) ? room : ROOM_USUAL;
-    queue->retry = (struct retry_policy){.initial_ms = 100,
-                                         .multiplier_permille = 2000,
-                                         .max_ms = 2000,
-                                         .jitter_permille = 200,
-                                         .failures_max = 6,
-                                         .unknowns_max = 4};
-}
-
 /* Make or change a queue at once. */
 static void put_queue(struct sim_load *load, uint32_t number, uint32_t room)
 {
-    struct store_queue_put put = {.cb = put_done};
-    struct store_mem_request *request;
-    int err;
-
-    fill_queue(load, &put.queue, number, room);
-    put.expected_version = sim_policies_put(load->sim->policies, number, &put.queue);
-    err = load->store->queue_put(load->store, &put);
-    REQUIRE(err == 0);
-    while ((request = store_mem_find(load->sim->mem, &put)) != NULL) {
-        (void)store_mem_step(load->sim->mem, request); // Nobody else locks queues.
-    }
-    REQUIRE(put.queue.id == number);
+    sim_queue_put(load->sim, load, load->store, number, room);
 }
 
 static void set_room(struct sim_load *load, bool is_roomy)
@@ -778,6 +775,7 @@ struct sim_load *sim_load_new(struct sim *sim)
     load->policy = (struct sim_event){.fire = on_policy};
     load->paused_until_ms = sim_clock(sim, 0) / US_PER_MS + 20000;
     prng_init_named(&load->prng, sim->options.seed, "load");
+    prng_init_named(&load->order, sim->options.seed, "order");
     load->store = store_mem_client(sim->mem, NULL);
     REQUIRE(load->store != NULL);
     sim->queue_count = sim->options.queue_count;

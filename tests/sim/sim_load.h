@@ -33,6 +33,9 @@ span_ms sim_load_result_memory_ms(const struct sim_load *load, uint32_t queue);
 /* Write a queue anew: its policy has changed. */
 void sim_load_put(struct sim_load *load, uint32_t queue);
 
+/* Whether some of the tasks have an end of their time. */
+bool sim_load_expires(const struct sim_load *load);
+
 /* Its queue is paused until then; 0: it is not. */
 wall_ms sim_load_paused_until(const struct sim_load *load, uint32_t queue);
 
@@ -47,6 +50,7 @@ struct sim_ask {
     span_ms delay_ms;        /* CREATE, UPDATE */
     uint64_t key;            /* CREATE: 0 for none */
     enum key_policy policy;  /* CREATE with key */
+    uint64_t order;          /* CREATE: order key, 0 for none */
 };
 
 /* A call of a story and, once it is there, its answer. Freed by sim_load_free. */
@@ -56,5 +60,10 @@ struct sim_answer {
 };
 const struct sim_answer *sim_load_ask(struct sim_load *load, struct sim_node *node,
                                       const struct sim_ask *ask);
+
+/* Whether a queue's failing tasks block their order keys for good, and after how many bad ends they
+ * are passed over; 0: never. */
+bool sim_load_order_blocks(const struct sim_load *load, uint32_t queue);
+uint32_t sim_load_order_skip(const struct sim_load *load, uint32_t queue);
 
 #endif

@@ -63,6 +63,10 @@ static void add_figures(struct check_figures *sum, const struct check_figures *m
     sum->lost_starts += more->lost_starts;
     sum->lost_overlaps += more->lost_overlaps;
     sum->excused_answers += more->excused_answers;
+    sum->excused_bytes += more->excused_bytes;
+    sum->excused_tellings += more->excused_tellings;
+    sum->releases += more->releases;
+    sum->hasty_releases += more->hasty_releases;
 }
 
 static double seconds(void)
@@ -216,17 +220,21 @@ static bool parse_line(char *line, struct sim_request *request, bool *has_seed)
     return true;
 }
 
+/* With --first and --step only some of its lines: others run those in between. */
 static bool add_corpus(struct total *total)
 {
     FILE *file = fopen(arguments.corpus, "r");
     char line[512];
     bool is_fine = file != NULL;
 
-    while (is_fine && fgets(line, sizeof(line), file) != NULL) {
+    for (uint64_t i = 1; is_fine && fgets(line, sizeof(line), file) != NULL; i++) {
         struct sim_request request;
         bool has_seed = false;
 
-        is_fine = parse_line(line, &request, &has_seed) && (!has_seed || add_seed(total, &request));
+        is_fine = parse_line(line, &request, &has_seed);
+        if (is_fine && has_seed && i % arguments.step == arguments.first % arguments.step) {
+            is_fine = add_seed(total, &request);
+        }
     }
     if (file != NULL) {
         (void)fclose(file);
@@ -247,10 +255,13 @@ static void print_total(const struct total *total)
            (unsigned long long)sum->starts, (unsigned long long)sum->updates,
            (unsigned long long)sum->unknown_answers, (unsigned long long)sum->refusals);
     printf("promotions %llu: lost commits %llu, lost tasks %llu; excused by them: starts %llu, "
-           "overlaps %llu, answers %llu\n",
+           "overlaps %llu, answers %llu, payloads %llu, outcomes told %llu\n",
            (unsigned long long)sum->promotions, (unsigned long long)sum->lost_commits,
            (unsigned long long)sum->lost_tasks, (unsigned long long)sum->lost_starts,
-           (unsigned long long)sum->lost_overlaps, (unsigned long long)sum->excused_answers);
+           (unsigned long long)sum->lost_overlaps, (unsigned long long)sum->excused_answers,
+           (unsigned long long)sum->excused_bytes, (unsigned long long)sum->excused_tellings);
+    printf("shards given away in good order %llu, %llu of them before all was written\n",
+           (unsigned long long)sum->releases, (unsigned long long)sum->hasty_releases);
     printf("%.0f virtual seconds in %.1f s, %.1f s of one core: %.0f times real time; "
            "%llu seeds run twice alike\n",
            total->virtual_s, seconds() - total->begun_s, processor_s(),

@@ -51,7 +51,7 @@ void sim_node_now(struct sim_node *node, struct now *now)
     for (uint32_t i = 0; i < node->sim->options.database_count; i++) {
         struct clock_range range = clock_estimate_now(&node->clocks[i], now->boot);
 
-        now->database[i] = (struct clock_bounds){range.lower_us, range.upper_us};
+        now->database[i] = (struct clock_bounds){range.lower_us, range.upper_us, range.proven_us};
         if (node->sim->options.mutant == SIM_MUTANT_CLOCK && range.lower_us != INT64_MIN) {
             now->database[i].lower_us += CLOCK_AHEAD_US;
             now->database[i].upper_us += CLOCK_AHEAD_US;
@@ -114,6 +114,7 @@ static void on_event(void *ctx, const struct core_event *event)
                               event->seq,   event->a,     event->b};
 
     trace_add(&node->sim->trace, event->what, values, ARRAY_COUNT(values));
+    check_on_event(node->sim->check, node, event);
 }
 
 static void list_done(struct store_queue_list *list)
@@ -188,7 +189,8 @@ static void on_drain(struct sim *sim, struct sim_event *event, bool is_dropped)
     if (is_dropped) {
         return;
     }
-    if (!is_drained(node) && sim->now < node->drain_until) {
+    // As at the edge: who leaves has told how its attempts have ended.
+    if ((!is_drained(node) || node->tellings > 0) && sim->now < node->drain_until) {
         sim_after(sim, &node->drain, 50 * US_PER_MS);
         return;
     }
@@ -231,6 +233,10 @@ static void fill_options(struct sim_node *node, struct broker_options *options)
         .session_timeout_ms = sim_options->session_timeout_ms,
         .entry_count_max = sim_options->entry_count_max,
         .window_ms = sim_options->window_ms,
+        .audit_ms = sim_options->audit_ms,
+        .batch_op_max = sim_options->batch_op_max,
+        .waiting_op_max = sim_options->waiting_op_max,
+        .retry_us = sim_options->retry_us,
     };
     (void)snprintf(node->instance, sizeof(node->instance), "%016llx",
                    (unsigned long long)prng_next(&node->prng));
@@ -377,6 +383,7 @@ void sim_node_pause(struct sim_node *node, int64_t span_us)
     node->is_paused = true;
     node->is_stalled = false;
     node->paused_at = sim_node_boot(node);
+    node->paused_since = node->sim->now;
     sim_coord_set_paused(node->sim->coord, node);
     sim_cancel(node->sim, &node->change);
     sim_after(node->sim, &node->change, span_us);
@@ -391,10 +398,8 @@ void sim_node_resume(struct sim_node *node)
     TRACE(&node->sim->trace, "resume", node->number);
     node->is_paused = false;
     if (node->is_stalled) {
-        int64_t span_us = sim_node_boot(node) - node->paused_at;
-
-        node->boot_offset -= span_us;
-        sim_clock_stall(node->sim, node->number, span_us);
+        node->boot_offset -= sim_node_boot(node) - node->paused_at;
+        sim_clock_stall(node->sim, node->number, node->paused_since);
     }
     sim_cancel(node->sim, &node->change);
     sim_coord_set_paused(node->sim->coord, node);

@@ -20,6 +20,7 @@ struct sim_node {
     bool is_paused;
     bool is_stalled; /* and its boot clock stands still: a virtual machine that is stopped */
     boot_us paused_at;
+    int64_t paused_since; /* the same as true time */
     bool is_draining;
     char name[16];
     char instance[INSTANCE_TEXT_LEN + 1];
@@ -39,6 +40,7 @@ struct sim_node {
     struct sim_event change; /* start, or end of a pause */
     struct sim_event drain;
     int64_t drain_until;
+    uint32_t tellings; /* outcomes that wait here to be told to others */
     struct store_queue_list list;
     bool is_listing;
     struct prng wall; /* how far its wall clock is off */

@@ -56,7 +56,11 @@ struct sim_options {
     span_ms session_timeout_ms;
     span_ms window_ms;
     uint32_t entry_count_max;
-    int64_t faults_us; /* length of the first phase */
+    span_ms audit_ms;        /* from one turn of the auditors to the next; 0: there are none */
+    uint32_t batch_op_max;   /* of a commit; these three as in struct broker_options */
+    uint32_t waiting_op_max; /* for commits, of each class */
+    int64_t retry_us;        /* after a refusal by store or coordinator */
+    int64_t faults_us;       /* length of the first phase */
     /* the load */
     int64_t call_every_us; /* mean, all users together */
     uint32_t keyed_permille;
@@ -74,6 +78,8 @@ struct sim_options {
     uint32_t redrive_permille; /* calls that redrive a dead letter */
     int64_t read_every_us;     /* mean, all readers together */
     int64_t policy_every_us;   /* some queue's policy changes */
+    uint32_t order_permille;   /* creates with an order key, and then without a key */
+    uint32_t order_count;      /* order keys of a queue */
     /* delays */
     int64_t store_us;       /* mean of one stage of a request */
     int64_t network_us;     /* mean of one way */

@@ -88,9 +88,11 @@ static void check_scan(struct sim_read *read)
         check_read_results(check, &read->scan, read->begun);
         break;
     case STORE_READ_CLAIMS:
+    case STORE_READ_OVERDUE:
     case STORE_READ_TASKS:
     case STORE_READ_EPOCHS:
     case STORE_READ_KEY:
+    case STORE_READ_ORDER:
         UNREACHABLE(); // Nobody asks for these.
     }
 }

@@ -23,10 +23,24 @@
 struct telling {
     struct sim_event event;
     struct sim_node *node;
-    uint32_t from; /* whose attempt it was */
+    struct sim_node *waits_at; /* where it is counted; NULL: nowhere */
+    uint32_t from;             /* whose attempt it was */
     struct report report;
     uint32_t tries;
+    bool is_owed; /* by the process that it waits at, which does not leave before */
 };
+
+/* It waits at a process from now on; NULL: at none. */
+static void wait_at(struct telling *telling, struct sim_node *node)
+{
+    if (telling->waits_at != NULL) {
+        telling->waits_at->tellings--;
+    }
+    telling->waits_at = telling->is_owed ? node : NULL;
+    if (telling->waits_at != NULL) {
+        node->tellings++;
+    }
+}
 
 static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
 {
@@ -36,11 +50,13 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
     struct now now;
     int result;
 
+    wait_at(telling, NULL);
     if (is_dropped || telling->tries++ == TELL_MAX) {
         mem_free(telling);
         return;
     }
     if (!sim_link_is_whole(sim->links, telling->from, SIM_END_NODE(node->number))) {
+        wait_at(telling, event->host);
         sim_after(sim, event, TELL_AGAIN_US);
         return;
     }
@@ -52,6 +68,8 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
           telling->report.attempt, result);
     if (result == 0) {
         check_told(sim->check, node, &telling->report);
+    } else if (result == ERR_NOT_FOUND) {
+        check_refused(sim->check, node, &telling->report);
     }
     sim_node_touch(node);
     if (result != ERR_UNAVAILABLE && result != ERR_FENCED &&
@@ -65,10 +83,11 @@ static void on_tell(struct sim *sim, struct sim_event *event, bool is_dropped)
         telling->node = other != NULL && other->is_up ? other : node;
     }
     telling->event.host = telling->node;
+    wait_at(telling, telling->node);
     sim_after(sim, event, TELL_AGAIN_US);
 }
 
-void sim_report(struct sim_node *node, const struct report *report, int64_t span_us)
+static void tell(struct sim_node *node, const struct report *report, int64_t span_us, bool is_owed)
 {
     struct telling *telling = sim_need(1, sizeof(*telling));
 
@@ -78,7 +97,14 @@ void sim_report(struct sim_node *node, const struct report *report, int64_t span
     telling->report = *report;
     telling->report.error_text = (struct slice){(const uint8_t *)"told", 4};
     telling->report.response = slice_of(report->outcome == OUTCOME_DONE ? "well" : "");
+    telling->is_owed = is_owed;
+    wait_at(telling, node);
     sim_after(node->sim, &telling->event, span_us);
+}
+
+void sim_report(struct sim_node *node, const struct report *report, int64_t span_us)
+{
+    tell(node, report, span_us, true);
 }
 
 void sim_report_rumour(struct sim_node *node, const struct attempt *attempt)
@@ -105,8 +131,9 @@ void sim_report_rumour(struct sim_node *node, const struct attempt *attempt)
     }
     listener = &sim->nodes[prng_below(&target->rumours, sim->options.node_count)];
     if (listener->is_up) {
-        sim_report(listener, &report,
-                   prng_between(&target->rumours, 0, RUMOUR_US / 4) *
-                       prng_between(&target->rumours, 0, 4));
+        tell(listener, &report,
+             prng_between(&target->rumours, 0, RUMOUR_US / 4) *
+                 prng_between(&target->rumours, 0, 4),
+             false);
     }
 }

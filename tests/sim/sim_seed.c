@@ -45,6 +45,16 @@ bool sim_request_set(struct sim_request *request, const char *text, size_t len)
     return true;
 }
 
+/* What was drawn for many brokers, where a request wants fewer: somebody is there from the
+ * beginning, and somebody is left. */
+static void fit_brokers(struct sim_options *options)
+{
+    if (options->late_count >= options->node_count) {
+        options->late_count = options->node_count - 1;
+    }
+    options->is_one_gone = options->is_one_gone && options->node_count > 1;
+}
+
 void sim_request_options(const struct sim_request *request, struct sim_options *options)
 {
     if (request->is_quiet) {
@@ -63,6 +73,7 @@ void sim_request_options(const struct sim_request *request, struct sim_options *
 
         (void)sim_options_set(options, text, (size_t)(equal - text), strtoll(equal + 1, NULL, 10));
     }
+    fit_brokers(options);
 }
 
 void sim_request_print(const struct sim_request *request)

@@ -134,6 +134,7 @@ static int target_start(struct outbound *outbound, struct attempt *attempt)
     if (!node->sim->is_healed && prng_chance(&target->prng, options->target_full_permille)) {
         return ERR_FULL;
     }
+    check_handed(node->sim->check, attempt);
     if (prng_chance(&target->prng, options->target_slow_send_permille)) {
         span_us = prng_between(&target->prng, 0, SLOW_SEND_US);
     }

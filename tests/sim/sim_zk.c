@@ -22,6 +22,9 @@
 /* Znodes of one run: shards and their owners, every start of every broker, a few. */
 #define ZNODE_COUNT_MAX 100000
 
+/* Brokers look at everything so often. */
+#define LOOK_US (60 * US_PER_S)
+
 /* What a znode was from a moment on. */
 struct state {
     struct list link; /* in znode.states, newest last */
@@ -61,6 +64,7 @@ struct sim_zk {
     struct znode *brokers;
     struct znode *shards[SHARD_COUNT_MAX];
     struct znode *owners[SHARD_COUNT_MAX];
+    int64_t deleted_at[SHARD_COUNT_MAX]; /* the owner's, by hand; 0: it was not */
     struct list sessions;
     int64_t session_count;
     int64_t zxid;
@@ -75,10 +79,14 @@ struct sim_zk {
 
 static uint64_t hash_of(const char *path, size_t len)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = UINT64_C(14695981039346656037) + len;
 
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ (uint8_t)path[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < len; i += sizeof(uint64_t)) { // The place in a word counts.
+        uint64_t word = 0;
+
+        memcpy(&word, path + i, len - i < sizeof(word) ? len - i : sizeof(word));
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
     }
     return hash;
 }
@@ -499,8 +507,18 @@ void sim_zk_delete_owner(struct sim_zk *zk, uint32_t shard)
     if (newest(zk->owners[shard])->exists && !zk->is_stopped) {
         TRACE(&zk->sim->trace, "znode-deleted", shard);
         zk->zxid++;
+        zk->deleted_at[shard] = zk->sim->now;
         put_state(zk, zk->owners[shard], false, (struct slice){NULL, 0}, &(struct zk_stat){0});
     }
+}
+
+bool sim_zk_is_missed(const struct sim_zk *zk, uint32_t shard, int64_t span_us)
+{
+    const struct state *state = newest(zk->owners[shard]);
+    int64_t deleted_at = zk->deleted_at[shard];
+
+    return deleted_at != 0 && zk->sim->now - deleted_at < LOOK_US + span_us &&
+           (!state->exists || zk->sim->now - state->at < span_us);
 }
 
 struct sim_node *sim_zk_owner(const struct sim_zk *zk, uint32_t shard)

@@ -75,6 +75,10 @@ bool sim_zk_is_stopped(const struct sim_zk *zk);
 /* Somebody deletes the owner znode of a shard. */
 void sim_zk_delete_owner(struct sim_zk *zk, uint32_t shard);
 
+/* Whether that may still be why nobody serves a shard: its znode has been missed at a look at
+ * everything, or will be, and was not made again for so long. */
+bool sim_zk_is_missed(const struct sim_zk *zk, uint32_t shard, int64_t span_us);
+
 /* All is lost and made anew: every session ends, all versions begin at 0. */
 void sim_zk_rebuild(struct sim_zk *zk);
 

@@ -309,6 +309,24 @@ static void serve(struct message *message)
     send_down(message);
 }
 
+static void on_message(struct sim *sim, struct sim_event *event, bool is_dropped);
+
+/* A copy of a write goes on alone, without its connection. */
+static void send_stray(const struct message *message, int64_t span_us)
+{
+    struct message *copy = sim_need(1, sizeof(*copy));
+
+    *copy = (struct message){.event = {.fire = on_message},
+                             .host = message->host,
+                             .session = message->session,
+                             .call = message->call};
+    list_init(&copy->node);
+    memcpy(copy->path, message->path, sizeof(copy->path));
+    copy->call.path = copy->path;
+    keep_data(copy);
+    plan(copy, STAGE_STRAY, message->host->sim->now + span_us);
+}
+
 static void arrive(struct message *message)
 {
     struct zk_link *link = message->link;
@@ -330,7 +348,9 @@ static void arrive(struct message *message)
         send_down(message);
         return;
     }
-    if (message->fate != SIM_ZK_BREAK_BEFORE) {
+    if (message->fate == SIM_ZK_BREAK_LATE && is_write(&message->call)) {
+        send_stray(message, STRAY_US_MAX);
+    } else if (message->fate != SIM_ZK_BREAK_BEFORE) {
         serve(message);
     }
     if (message->fate != 0) {
@@ -441,27 +461,14 @@ static struct message *message_new(struct zk_link *link)
 
 /* --- the connection --- */
 
-/* A copy of a write that is under way goes on alone. */
+/* A copy of a write that is under way may go on alone. */
 static void stray(struct message *message)
 {
-    struct message *copy;
-
-    if (message->is_watch || message->stage != STAGE_UP || !message->event.is_planned ||
-        !is_write(&message->call) || message->host->sim->is_healed ||
-        !prng_chance(message->host->prng, 500)) {
-        return;
+    if (!message->is_watch && message->stage == STAGE_UP && message->event.is_planned &&
+        is_write(&message->call) && !message->host->sim->is_healed &&
+        prng_chance(message->host->prng, 500)) {
+        send_stray(message, prng_between(message->host->prng, 0, STRAY_US_MAX));
     }
-    copy = sim_need(1, sizeof(*copy));
-    *copy = (struct message){.event = {.fire = on_message},
-                             .host = message->host,
-                             .session = message->session,
-                             .call = message->call};
-    list_init(&copy->node);
-    memcpy(copy->path, message->path, sizeof(copy->path));
-    copy->call.path = copy->path;
-    keep_data(copy);
-    plan(copy, STAGE_STRAY,
-         message->host->sim->now + prng_between(message->host->prng, 0, STRAY_US_MAX));
 }
 
 static void dial_soon(struct zk_link *link)

@@ -15,6 +15,7 @@ enum sim_zk_fate {
     SIM_ZK_ERROR,        /* the server says something that nobody expects, and does nothing */
     SIM_ZK_BREAK_BEFORE, /* the connection breaks before the call takes effect */
     SIM_ZK_BREAK_AFTER,  /* after it, and before the reply */
+    SIM_ZK_BREAK_LATE,   /* before it, and a write takes effect as late as can be */
     SIM_ZK_FATE_COUNT
 };
 

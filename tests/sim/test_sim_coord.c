@@ -20,6 +20,9 @@
 
 #define SHARDS_MAX 64
 
+/* So many shards of a broker move at a time. source: broker/core/shard.c */
+#define MOVES_MAX 8
+
 static struct sim *open_wide(uint64_t seed, uint32_t nodes, uint32_t shards)
 {
     struct sim_options options;
@@ -89,6 +92,19 @@ static void measure(struct sim *sim, struct moves *moves, void (*act)(struct sim
     }
 }
 
+/* Every task has been attempted once: whoever left has lost no outcome and freed no attempt. */
+static void must_have_repeated_nothing(struct sim *sim)
+{
+    struct check_figures figures;
+
+    for (int i = 0; i < 100 && !check_is_settled(sim->check); i++) {
+        story_pass(sim, 100 * US_PER_MS);
+    }
+    check_get_figures(sim->check, &figures);
+    MUST_EQ(figures.done, figures.created);
+    MUST_EQ(figures.starts, figures.created);
+}
+
 /* Six rounds of a leave and a return, with tasks due all the time. */
 static void planned_moves_stand_still_shortly_and_nothing_else_does(void)
 {
@@ -108,6 +124,78 @@ static void planned_moves_stand_still_shortly_and_nothing_else_does(void)
     qsort(moves.spans, moves.count, sizeof(moves.spans[0]), by_span);
     MUST_LE(moves.spans[moves.count * 99 / 100], MOVE_US);
     MUST_LE(moves.stayed_us, BUSY_US);
+    must_have_repeated_nothing(sim);
+    story_close(sim);
+}
+
+/* Shards that nobody serves now. */
+static uint32_t unserved(struct sim *sim)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < sim->options.shard_count; i++) {
+        bool is_served = false;
+
+        for (uint32_t n = 0; n < sim->options.node_count; n++) {
+            is_served = is_served || story_serves(sim, &sim->nodes[n], i);
+        }
+        count += is_served ? 0 : 1;
+    }
+    return count;
+}
+
+/* The coordinator goes while half of all shards are on their way to a broker that has just come:
+ * what was let go just then waits for it, and nothing follows. */
+static void nothing_moves_while_the_coordinator_is_away(void)
+{
+    struct sim *sim = open_wide(25, 2, SHARDS_MAX);
+    struct sim_node *joins = &sim->nodes[1];
+
+    sim_node_kill(joins, -1);
+    for (uint32_t i = 0; i < SHARDS_MAX; i++) {
+        (void)story_wait_owner(sim, i, joins, STORY_GAP_US);
+    }
+    sim_node_start(joins);
+    while (unserved(sim) == 0) {
+        story_pass(sim, US_PER_MS);
+    }
+    sim_coord_stop(sim->coord);
+    story_pass(sim, US_PER_S);
+    for (uint32_t i = 0; i < 60; i++) {
+        MUST_LE(unserved(sim), MOVES_MAX);
+        load(sim, US_PER_S);
+    }
+    sim_coord_start(sim->coord);
+    story_pass(sim, STORY_GAP_US);
+    MUST_EQ(unserved(sim), 0);
+    must_have_repeated_nothing(sim);
+    story_close(sim);
+}
+
+/* It goes while shards are still being given back, which a slow database makes long: they stay. */
+static void a_shard_that_is_being_given_back_stays(void)
+{
+    struct sim_options options;
+    struct sim *sim;
+
+    sim_options_quiet(&options, 26);
+    options.node_count = 2;
+    options.shard_count = 16;
+    options.store_us = 500 * US_PER_MS;
+    sim = story_open(&options);
+    sim_node_kill(&sim->nodes[1], -1);
+    for (uint32_t i = 0; i < 16; i++) {
+        (void)story_wait_owner(sim, i, &sim->nodes[1], 2 * STORY_GAP_US);
+    }
+    load(sim, US_PER_S);
+    sim_node_start(&sim->nodes[1]);
+    while (unserved(sim) == 0) {
+        load(sim, 10 * US_PER_MS);
+    }
+    sim_coord_stop(sim->coord);
+    story_pass(sim, 10 * US_PER_S);
+    MUST_EQ(unserved(sim), 0);
+    sim_coord_start(sim->coord);
     story_close(sim);
 }
 
@@ -212,15 +300,37 @@ static void a_rebuilt_coordinator_serves_nothing_until_it_is_adopted(void)
     story_close(sim);
 }
 
+/* Whoever has joined before it, or has been told of the base by a server that lags, would count up
+ * from below, once a second. */
+static void brokers_that_have_joined_go_by_a_base_that_is_raised_since(void)
+{
+    struct sim *sim = open_wide(26, 3, 8);
+
+    for (uint32_t round = 0; round < 60; round++) { // Above what is tried in the time below.
+        sim_coord_expire(sim->coord, &sim->nodes[round % 3]);
+        story_pass(sim, US_PER_S);
+    }
+    sim_coord_rebuild(sim->coord);
+    story_pass(sim, 2 * US_PER_S);
+    sim_coord_raise(sim->coord);
+    for (uint32_t i = 0; i < 8; i++) {
+        (void)story_wait_owner(sim, i, NULL, STORY_GAP_US);
+    }
+    story_close(sim);
+}
+
 int main(int argc, char **argv)
 {
     static const struct must_case cases[] = {
         MUST_CASE_WITHIN(planned_moves_stand_still_shortly_and_nothing_else_does, 240),
+        MUST_CASE_WITHIN(nothing_moves_while_the_coordinator_is_away, 240),
+        MUST_CASE_WITHIN(a_shard_that_is_being_given_back_stays, 240),
         MUST_CASE_WITHIN(lists_that_differ_for_good_cost_only_time, 240),
         MUST_CASE_WITHIN(a_list_that_is_seconds_old_costs_only_time, 240),
         MUST_CASE_WITHIN(a_crash_is_over_in_session_timeout_tick_and_a_second, 240),
         MUST_CASE_WITHIN(a_broker_that_hears_nothing_gives_way, 240),
         MUST_CASE_WITHIN(a_rebuilt_coordinator_serves_nothing_until_it_is_adopted, 240),
+        MUST_CASE_WITHIN(brokers_that_have_joined_go_by_a_base_that_is_raised_since, 240),
     };
 
     return must_main(argc, argv, cases, ARRAY_COUNT(cases));

@@ -216,13 +216,14 @@ static void an_idle_owner_that_was_fenced_notices(void)
     story_close(sim);
 }
 
+/* For a minute and more. */
 static void without_the_coordinator_owned_shards_go_on_on_time(void)
 {
     struct sim *sim = story_open_quiet(8);
 
     sim_coord_stop(sim->coord);
     check_reset_late(sim->check);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 140; i++) {
         (void)story_create(sim, (uint32_t)i % 4, 300);
         story_pass(sim, 500 * US_PER_MS);
     }

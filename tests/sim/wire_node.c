@@ -119,7 +119,7 @@ static struct clock_bounds on_bounds_at(void *ctx, uint32_t database, boot_us at
     (void)at_us; // It is always the present.
     sim_node_now(wire->node, &now);
     if (wire->node->sim->options.mutant == SIM_MUTANT_START_BY) {
-        return (struct clock_bounds){0, 0};
+        return (struct clock_bounds){0, 0, 0};
     }
     return now.database[database];
 }

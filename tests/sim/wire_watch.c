@@ -78,19 +78,40 @@ static uint64_t key_of(struct task_id id, uint32_t attempt)
     return ((uint64_t)id.seq * 4096 + id.slot) * UINT64_C(0x9e3779b97f4a7c15) + attempt;
 }
 
-/* Its number alone does not name it: a promotion that has lost a claim gives it again, with another
- * deadline. */
+static bool is_of(const struct track *track, struct task_id id, uint32_t attempt,
+                  wall_ms deadline_ms)
+{
+    return track->id.seq == id.seq && track->id.slot == id.slot &&
+           track->attempt.attempt == attempt && track->attempt.deadline_ms == deadline_ms;
+}
+
+/* Its number alone does not name it: a promotion that has lost a claim gives it again, mostly with
+ * another deadline. The last one. */
 static struct track *find(const struct wire_watch *watch, struct task_id id, uint32_t attempt,
                           wall_ms deadline_ms)
 {
     struct track *track = map_find(&watch->by_key, key_of(id, attempt));
 
-    while (track != NULL &&
-           (track->id.seq != id.seq || track->id.slot != id.slot ||
-            track->attempt.attempt != attempt || track->attempt.deadline_ms != deadline_ms)) {
+    while (track != NULL && !is_of(track, id, attempt, deadline_ms)) {
         track = track->next;
     }
     return track;
+}
+
+/* The first one that the broker has out, and has not sent if that is asked for. */
+static struct track *find_out(const struct wire_watch *watch, struct task_id id, uint32_t attempt,
+                              wall_ms deadline_ms, bool is_unsent)
+{
+    struct track *found = NULL;
+
+    for (struct track *track = find(watch, id, attempt, deadline_ms); track != NULL;
+         track = track->next) {
+        if (is_of(track, id, attempt, deadline_ms) && track->is_out &&
+            (!is_unsent || !track->is_sent)) {
+            found = track;
+        }
+    }
+    return found;
 }
 
 /* ---- the broker's side ---- */
@@ -122,8 +143,11 @@ void wire_watch_start(struct wire_watch *watch, const struct sim_node *node,
                       const struct attempt *attempt)
 {
     struct track *track = find(watch, attempt->id, attempt->attempt, attempt->deadline_ms);
+    const struct check_task *task = check_task_find(watch->sim->check, attempt->shard, attempt->id);
 
-    if (track != NULL && track->is_sent && !track->is_refuted) {
+    // Of a claim that a promotion has lost the next one may have number and deadline.
+    if (track != NULL && track->is_sent && !track->is_refuted &&
+        (task == NULL || !check_is_doubled(task, attempt->attempt))) {
         sim_fail(watch->sim, SIM_UNSAFE, "K-2", "attempt %u of %llx is handed out again",
                  attempt->attempt, (unsigned long long)attempt->id.seq);
     }
@@ -143,10 +167,11 @@ void wire_watch_start(struct wire_watch *watch, const struct sim_node *node,
 void wire_watch_end(struct wire_watch *watch, const struct sim_node *node,
                     const struct attempt *attempt)
 {
-    struct track *track = find(watch, attempt->id, attempt->attempt, attempt->deadline_ms);
+    struct track *track =
+        find_out(watch, attempt->id, attempt->attempt, attempt->deadline_ms, false);
     bool is_refuted;
 
-    REQUIRE(track != NULL && track->is_out);
+    REQUIRE(track != NULL);
     is_refuted = attempt->outcome == OUTCOME_NOT_STARTED ||
                  (attempt->outcome == OUTCOME_RETRY && track->said != OUTCOME_RETRY);
     if (!track->is_sent && attempt->outcome == OUTCOME_RETRY) {
@@ -180,7 +205,10 @@ static void note_send(struct wire_watch *watch, struct slice message)
         struct track *track;
 
         REQUIRE(task_id_parse(slice_of(attempt->task_id), &id) == 0);
-        track = find(watch, id, attempt->attempt, deadline_of(attempt));
+        track = find_out(watch, id, attempt->attempt, deadline_of(attempt), true);
+        if (track == NULL) { // It is sent again.
+            track = find(watch, id, attempt->attempt, deadline_of(attempt));
+        }
         REQUIRE(track != NULL && track->is_out);
         track->is_sent = true;
         check_start(watch->sim->check, track->node, &track->attempt);

@@ -9,6 +9,10 @@
 #include <string.h>
 
 uint32_t rig_entry_count_max = 10000;
+span_ms rig_audit_ms = 0;
+span_ms rig_window_ms = 60000;
+uint32_t rig_database_count = 1;
+span_ms rig_apart_ms = 0;
 
 static int rig_submit(struct coord *coord, struct coord_request *request)
 {
@@ -186,8 +190,15 @@ void rig_call(struct rig *rig, struct call *call)
 void rig_set_time(struct rig *rig, wall_ms ms)
 {
     rig->now.boot = (ms - START_MS + 1000) * US_PER_MS;
-    rig->now.database[0] = (struct clock_bounds){ms * US_PER_MS, ms * US_PER_MS + 200};
+    rig->now.database[0] = (struct clock_bounds){ms * US_PER_MS, ms * US_PER_MS + 200,
+                                                 (ms - rig->held_ms) * US_PER_MS};
     store_mem_set_clock(rig->mem, 0, ms * US_PER_MS);
+    for (uint32_t i = 1; i < rig_database_count; i++) {
+        int64_t us = (ms + rig_apart_ms) * US_PER_MS;
+
+        rig->now.database[i] = (struct clock_bounds){us, us + 200, us};
+        store_mem_set_clock(rig->mem, i, us);
+    }
     broker_set_now(rig->broker, &rig->now);
 }
 
@@ -227,19 +238,50 @@ void rig_pass(struct rig *rig, span_ms span)
     }
 }
 
+void rig_turn_unread(struct rig *rig)
+{
+    size_t hanging = 0;
+
+    while (hanging < store_mem_pending_count(rig->mem)) {
+        struct store_mem_request *request = store_mem_pending(rig->mem, hanging);
+        struct store_mem_info info;
+
+        store_mem_info(request, &info);
+        if (info.kind == STORE_MEM_READ) {
+            hanging++;
+        } else {
+            (void)store_mem_step(rig->mem, request);
+        }
+    }
+    broker_tick(rig->broker, &rig->now);
+}
+
+void rig_lose_shards(struct rig *rig)
+{
+    broker_on_session(rig->broker, &rig->now, COORD_LOST);
+    cr_assert_eq(rig_entries(rig), 0);
+    broker_on_session(rig->broker, &rig->now, COORD_NEW);
+}
+
 int rig_build(struct rig *rig)
 {
-    struct broker_options options = {.database_count = 1,
+    struct broker_options options = {.database_count = rig_database_count,
                                      .writer = 7,
                                      .session_timeout_ms = 4000,
                                      .entry_count_max = rig_entry_count_max,
-                                     .window_ms = 60000};
-    struct store_mem_options mem_options = {.shard_count = SHARDS, .database_count = 1};
+                                     .window_ms = rig_window_ms,
+                                     .audit_ms = rig_audit_ms};
+    struct store_mem_options mem_options = {.shard_count = SHARDS,
+                                            .database_count = rig_database_count,
+                                            .database_of = options.cluster.database_of};
     struct store_mem_client_options client = {0};
     struct broker_env env = {.seed = 1};
     int err;
 
     memset(rig, 0, sizeof(*rig));
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        options.cluster.database_of[i] = (uint8_t)(i % rig_database_count);
+    }
     rig->mem = store_mem_new(&mem_options);
     rig->store = store_mem_client(rig->mem, &client);
     rig->door = (struct store){.write = door_write, .read = door_read, .bump = door_bump};
@@ -275,7 +317,7 @@ void rig_queues(struct rig *rig)
 void rig_begin(struct rig *rig)
 {
     for (size_t i = 1; i < DATABASE_COUNT_MAX; i++) {
-        rig->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX};
+        rig->now.database[i] = (struct clock_bounds){INT64_MIN, INT64_MAX, INT64_MIN};
     }
     rig_set_time(rig, START_MS);
     rig_queues(rig);

@@ -49,6 +49,7 @@ struct rig {
     struct store *store;
     struct broker *broker;
     struct now now;
+    span_ms held_ms;      /* the clock has stepped back, and is held so far ahead */
     struct list requests; /* of the coordinator */
     struct attempt *running[ATTEMPTS_MAX];
     struct attempt seen[ATTEMPTS_MAX]; /* copies, in order of start */
@@ -64,6 +65,17 @@ struct rig {
 
 /* Tasks that the broker of the next rig may have in memory. */
 extern uint32_t rig_entry_count_max;
+
+/* From one turn of its auditor to the next; 0: it has none. */
+extern span_ms rig_audit_ms;
+
+/* How far ahead the window of the next rig reaches. */
+extern span_ms rig_window_ms;
+
+/* Databases of the next rig, which have its shards in turn; how far ahead of the first one's clock
+ * those of the others are. */
+extern uint32_t rig_database_count;
+extern span_ms rig_apart_ms;
 
 /* Owns all shards, and knows queue 1, when it returns. */
 void rig_open(struct rig *rig);
@@ -88,6 +100,12 @@ void rig_turn(struct rig *rig);
 
 /* Turn until `span` has passed, a millisecond a turn. */
 void rig_pass(struct rig *rig, span_ms span);
+
+/* One turn with replies to everything but reads, which hang. */
+void rig_turn_unread(struct rig *rig);
+
+/* All shards are lost and to be taken again: their rows are read from the beginning. */
+void rig_lose_shards(struct rig *rig);
 
 /* A create in queue 1. */
 struct call rig_create(struct rig *rig, uint16_t slot, wall_ms due_ms);

@@ -45,25 +45,6 @@ static void set_queue(uint32_t number, uint32_t concurrency)
     set_queues(&queue, 1);
 }
 
-/* One turn with replies to everything but reads, which hang. */
-static void turn_without_reads(void)
-{
-    size_t hanging = 0;
-
-    while (hanging < store_mem_pending_count(rig.mem)) {
-        struct store_mem_request *request = store_mem_pending(rig.mem, hanging);
-        struct store_mem_info info;
-
-        store_mem_info(request, &info);
-        if (info.kind == STORE_MEM_READ) {
-            hanging++;
-        } else {
-            (void)store_mem_step(rig.mem, request);
-        }
-    }
-    broker_tick(rig.broker, &rig.now);
-}
-
 /* Whether reads are answered. */
 static bool is_reading = true;
 
@@ -74,7 +55,7 @@ static void pass(span_ms span)
         if (is_reading) {
             rig_turn(&rig);
         } else {
-            turn_without_reads();
+            rig_turn_unread(&rig);
         }
     }
 }
@@ -107,9 +88,7 @@ static void create_many(void)
 /* All shards are lost and taken again: their rows are read from the beginning. */
 static void take_over(void)
 {
-    broker_on_session(rig.broker, &rig.now, COORD_LOST);
-    cr_assert_eq(rig_entries(&rig), 0);
-    broker_on_session(rig.broker, &rig.now, COORD_NEW);
+    rig_lose_shards(&rig);
     rig_pass(&rig, 50);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "tests/unit/broker_rig.h"
 
+#include <stdio.h>
+
 Test(broker_call, cancel_before_due_leaves_no_attempt)
 {
     static struct rig rig;
@@ -279,5 +281,45 @@ Test(broker_call, a_row_that_was_read_before_its_task_ended_brings_nothing_back)
     rig_pass(&rig, 1000);
     cr_assert_eq(rig_entries(&rig), 0);
     cr_assert_eq(rig.seen_count, 1, "an attempt of a task that has ended");
+    rig_close(&rig);
+}
+
+/* One caller repeats a create again and again; a commit takes one of a key, but all of the others
+ * that wait. */
+Test(broker_call, repeats_of_one_key_hold_up_no_other_create)
+{
+    enum {
+        COUNT = 3000,
+        EVERY = 10
+    };
+    static struct call calls[COUNT];
+    static char keys[COUNT][8];
+    static struct rig rig;
+    size_t others = 0;
+
+    rig_open(&rig);
+    for (int i = 0; i < COUNT; i++) {
+        int len = snprintf(keys[i], sizeof(keys[i]), "%d", i % EVERY == 0 ? 0 : i);
+
+        calls[i] = rig_create(&rig, 0, rig_time(&rig) + 30000);
+        calls[i].task.key = (struct slice){(const uint8_t *)keys[i], (size_t)len};
+        calls[i].key_policy = KEY_KEEP;
+        rig_call(&rig, &calls[i]);
+    }
+    for (int i = 0; i < 5; i++) {
+        rig_turn(&rig);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        others += i % EVERY != 0 && calls[i].created;
+    }
+    cr_assert_eq(others, COUNT - COUNT / EVERY, "%zu", others);
+    for (int i = 0; i < 2000 && rig.answered < COUNT; i++) {
+        rig_turn(&rig);
+    }
+    cr_assert_eq(rig.answered, COUNT);
+    cr_assert(calls[0].created, "the first of all has the key");
+    for (int i = EVERY; i < COUNT; i += EVERY) {
+        cr_assert(!calls[i].created && calls[i].found.seq == calls[0].found.seq);
+    }
     rig_close(&rig);
 }

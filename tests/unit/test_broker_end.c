@@ -289,6 +289,22 @@ Test(broker_end, a_redriven_task_runs_under_its_next_attempt)
     cr_assert_eq(call.result, ERR_NOT_FOUND);
 }
 
+/* Its failures are forgotten, and its row says no more than that an attempt was claimed. */
+Test(broker_end, a_cancel_of_a_redriven_task_does_not_deny_what_has_run)
+{
+    struct task_id id = kill_one();
+    struct call call = redrive_of(id);
+    struct call cancel;
+
+    call.delay_ms = 1000;
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, 0);
+    cancel = rig_by_id(&rig, CALL_CANCEL, id);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_STOPPED);
+    cr_assert_eq(cancel.attempt, 1);
+}
+
 Test(broker_end, a_redrive_whose_reply_is_lost_is_looked_for)
 {
     struct task_id id = kill_one();

@@ -4,6 +4,19 @@
  */
 #include "tests/unit/broker_rig.h"
 
+/* A task's first attempt has run, and nobody knows how it ended. */
+static struct call open_unknown(struct rig *rig, uint16_t slot)
+{
+    struct call call;
+
+    rig_open(rig);
+    call = rig_create(rig, slot, rig_time(rig));
+    rig_ask(rig, &call);
+    rig_pass(rig, 3);
+    rig_end(rig, 0, OUTCOME_UNKNOWN);
+    return call;
+}
+
 Test(broker_outcome, a_failed_attempt_is_followed_by_the_next_after_the_back_off)
 {
     static struct rig rig;
@@ -28,21 +41,43 @@ Test(broker_outcome, a_failed_attempt_is_followed_by_the_next_after_the_back_off
 Test(broker_outcome, an_unknown_outcome_is_not_repeated_before_the_deadline)
 {
     static struct rig rig;
-    struct call call;
     wall_ms deadline_ms;
 
-    rig_open(&rig);
-    call = rig_create(&rig, 3, rig_time(&rig));
-    rig_ask(&rig, &call);
-    rig_pass(&rig, 3);
+    (void)open_unknown(&rig, 3);
     deadline_ms = rig.seen[0].deadline_ms;
-    rig_end(&rig, 0, OUTCOME_UNKNOWN);
     rig_pass(&rig, deadline_ms - rig_time(&rig) - 1);
     cr_assert_eq(rig.seen_count, 1);
     rig_pass(&rig, 20);
     cr_assert_eq(rig.seen_count, 2);
     cr_assert_eq(rig.seen[1].attempt, 2);
     rig_close(&rig);
+}
+
+/* The clock has stepped back and is held. Whoever has claimed may have done so by the clock as it
+ * is now, and then its deadline is as far ahead as that clock is behind. */
+Test(broker_outcome, a_deadline_has_not_passed_by_a_clock_that_is_held)
+{
+    static struct rig rig;
+    wall_ms deadline_ms;
+
+    (void)open_unknown(&rig, 3);
+    deadline_ms = rig.seen[0].deadline_ms;
+    rig.held_ms = 2000;
+    rig_pass(&rig, deadline_ms - rig_time(&rig) + 1000);
+    cr_assert_eq(rig.seen_count, 1);
+    rig.held_ms = 0;
+    rig_pass(&rig, 200);
+    cr_assert_eq(rig.seen_count, 2);
+    rig_close(&rig);
+}
+
+/* What is told is refused, but not before a read has shown that the shard is still ours. */
+static void refuse(struct rig *rig, const struct report *report)
+{
+    cr_assert_eq(broker_on_report(rig->broker, &rig->now, report), ERR_UNAVAILABLE);
+    cr_assert_eq(broker_on_report(rig->broker, &rig->now, report), ERR_UNAVAILABLE);
+    rig_pass(rig, 1);
+    cr_assert_eq(broker_on_report(rig->broker, &rig->now, report), ERR_NOT_FOUND);
 }
 
 /* Let it hear of another broker, which cannot write to these databases. */
@@ -220,19 +255,19 @@ Test(broker_outcome, a_report_finds_its_task_outside_of_memory)
     report.shard = 1;
     report.id = call.found;
     report.attempt = 2;
-    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    refuse(&rig, &report);
     report.attempt = 1;
     cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_UNAVAILABLE);
     rig_pass(&rig, 1);
     cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), 0);
     rig_pass(&rig, 5);
     cr_assert_null(store_mem_row(rig.mem, 1, call.found));
-    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    refuse(&rig, &report);
     gone = rig_by_id(&rig, CALL_CANCEL, gone.found);
     rig_ask(&rig, &gone);
     cr_assert_eq(gone.cancel, CANCEL_STOPPED);
     report.id = gone.found;
-    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    refuse(&rig, &report);
     rig_close(&rig);
 }
 
@@ -242,19 +277,50 @@ Test(broker_outcome, a_reported_outcome_counts_for_the_live_claim_only)
     struct report report = {.outcome = OUTCOME_DONE, .attempt = 2};
     struct call call;
 
-    rig_open(&rig);
-    call = rig_create(&rig, 1, rig_time(&rig));
-    rig_ask(&rig, &call);
-    rig_pass(&rig, 3);
-    rig_end(&rig, 0, OUTCOME_UNKNOWN);
+    call = open_unknown(&rig, 1);
     report.id = call.found;
     report.shard = call.shard;
     report.deadline_ms = rig.seen[0].deadline_ms;
-    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    refuse(&rig, &report);
     report.attempt = 1;
     cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), 0);
     rig_pass(&rig, 5);
     cr_assert_eq(store_mem_row_count(rig.mem, call.shard), 0);
-    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
+    refuse(&rig, &report);
+    rig_close(&rig);
+}
+
+static void taken(struct store_bump *bump)
+{
+    cr_assert_eq(bump->result, 0);
+}
+
+/* Somebody else takes a shard in its database; the broker has not heard of it. */
+static void take(struct rig *rig, uint32_t shard)
+{
+    struct store_mem_client_options client = {0};
+    struct store *other = store_mem_client(rig->mem, &client);
+    struct store_bump bump = {.shard = shard, .epoch = INT64_C(1) << 30, .cb = taken};
+
+    cr_assert_eq(other->bump(other, &bump), 0);
+    while (store_mem_find(rig->mem, &bump) != NULL) {
+        (void)store_mem_step(rig->mem, store_mem_find(rig->mem, &bump));
+    }
+}
+
+/* Memory says that it is of no use; but somebody has taken the shard, and may be waiting for it. */
+Test(broker_outcome, a_report_is_not_refused_by_who_is_owner_no_more)
+{
+    static struct rig rig;
+    struct report report = {.outcome = OUTCOME_DONE, .attempt = 2};
+    struct call call;
+
+    call = open_unknown(&rig, 1);
+    report.id = call.found;
+    report.shard = call.shard;
+    take(&rig, call.shard);
+    cr_assert_eq(broker_on_report(rig.broker, &rig.now, &report), ERR_UNAVAILABLE);
+    rig_pass(&rig, 1);
+    cr_assert_neq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
     rig_close(&rig);
 }

@@ -166,8 +166,8 @@ Test(command, wrong_command_lines_exit_with_usage, .init = redirect)
     cr_assert_eq(RUN("queue", "create", "mail"), CLI_USAGE);
     cr_assert_eq(RUN("queue", "get"), CLI_USAGE);
     cr_assert_eq(RUN("receive", "--fail-permille", "1001"), CLI_USAGE);
-    cr_assert_eq(RUN("bench", "create"), CLI_USAGE);
-    cr_assert_eq(RUN("bench", "create", "-q", "m", "--delay-min", "5s", "--delay-max", "1s"),
+    cr_assert_eq(RUN("bench", "record"), CLI_USAGE);
+    cr_assert_eq(RUN("bench", "record", "-q", "m", "--delay-min", "5s", "--delay-max", "1s"),
                  CLI_USAGE);
 }
 

@@ -311,6 +311,8 @@ Test(clock_estimate, holds_after_a_step_backward_until_the_database_catches_up)
         struct clock_range range = look(&w);
 
         cr_assert_eq(range.lower_us, before.lower_us, "the clock is held");
+        cr_assert_leq(range.proven_us, truth(&w, w.now), "and what is proven is not");
+        cr_assert_geq(range.proven_us, truth(&w, w.now) - SECOND);
         cr_assert(clock_estimate_held(&w.estimate, w.now) > 0);
         cr_assert_eq(exchange(&w), CLOCK_TAKEN);
         w.now += 50000;

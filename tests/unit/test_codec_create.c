@@ -104,6 +104,7 @@ Test(codec_create, survives_the_way_to_the_wire_and_back)
         .when = {.kind = WHEN_DUE, .due_ms = 1700000000123},
         .payload = {(const uint8_t *)"a\0b", 3},
         .key = slice_of("order-\xc3\xa4-7"),
+        .order_key = slice_of("account-7"),
         .key_policy = KEY_REPLACE,
         .latest_ms = 1700000009999,
         .expire_ms = 1700000099999,
@@ -120,11 +121,31 @@ Test(codec_create, survives_the_way_to_the_wire_and_back)
     cr_assert_eq(try.request.when.due_ms, 1700000000123);
     cr_assert(slice_equal(try.request.payload, sent.payload));
     cr_assert(slice_equal(try.request.key, sent.key));
+    cr_assert(slice_equal(try.request.order_key, sent.order_key));
+    cr_assert(slice_equal(task_key_own(try.request.stored_key), sent.key));
     cr_assert_eq(try.request.key_policy, KEY_REPLACE);
     cr_assert_eq(try.request.latest_ms, 1700000009999);
     cr_assert_eq(try.request.expire_ms, 1700000099999);
     cr_assert(slice_equal(try.request.tags, sent.tags));
     try_fini(&try);
+}
+
+Test(codec_create, an_order_key_has_255_bytes_at_most)
+{
+    char key[ORDER_KEY_BYTES_MAX + 2];
+    struct try try;
+
+    memset(key, 'k', sizeof(key) - 1);
+    key[sizeof(key) - 1] = '\0';
+    try_with_queue(&try);
+    wire_string(&try.wire, 11, key + 1);
+    expect_good(&try);
+    cr_assert_eq(try.request.order_key.len, ORDER_KEY_BYTES_MAX);
+    cr_assert_eq(try.request.stored_key.len, 0);
+    try_fini(&try);
+    try_with_queue(&try);
+    wire_string(&try.wire, 11, key);
+    expect_refused(&try, "ORDER_KEY_TOO_LONG", "order_key", "ORDER_KEY_BYTES_MAX");
 }
 
 Test(codec_create, refuses_a_task_that_expires_before_it_is_due)

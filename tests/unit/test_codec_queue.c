@@ -19,7 +19,8 @@ enum {
     ATTEMPT_TIMEOUT,
     KEY_MEMORY,
     CONCURRENCY,
-    RETRY
+    RETRY,
+    ORDER = 14
 };
 enum {
     INITIAL_BACKOFF = 1,
@@ -98,6 +99,8 @@ Test(codec_queue, what_is_absent_has_its_default)
     cr_assert_eq(try.out.retry.jitter_permille, defaults.retry.jitter_permille);
     cr_assert_eq(try.out.retry.failures_max, defaults.retry.failures_max);
     cr_assert(!try.out.at_most_once);
+    cr_assert_eq(try.out.order_policy, ORDER_BLOCK);
+    cr_assert_eq(try.out.order_failures, QUEUE_ORDER_FAILURES_DEFAULT);
     try_fini(&try);
 }
 
@@ -136,6 +139,8 @@ Test(codec_queue, every_value_survives_the_way_to_the_wire_and_back)
     sent.queue.version = 4;
     sent.queue.at_most_once = true;
     sent.queue.attempt_timeout_ms = 1234;
+    sent.queue.order_policy = ORDER_SKIP;
+    sent.queue.order_failures = 7;
     sent.queue.retry = (struct retry_policy){10, 1500, 20, 0, 30, 40, 50};
     try_init(&try);
     cr_assert_eq(codec_write_queue_reply(&sent, &try.wire), 0);
@@ -148,6 +153,8 @@ Test(codec_queue, every_value_survives_the_way_to_the_wire_and_back)
     cr_assert_eq(got.queue.version, 4);
     cr_assert(got.queue.at_most_once);
     cr_assert_eq(got.queue.attempt_timeout_ms, 1234);
+    cr_assert_eq(got.queue.order_policy, ORDER_SKIP);
+    cr_assert_eq(got.queue.order_failures, 7);
     cr_assert_eq(got.queue.target_kind, TARGET_GRPC_METHOD);
     cr_assert_eq(got.unconfirmed_count, 2);
     cr_assert_str_eq(got.unconfirmed[1], "broker-3");
@@ -189,6 +196,12 @@ Test(codec_queue, refusals_name_the_field)
     wire_field(&try.queue, RETRY, buf_slice(&retry).data, buf_len(&retry));
     buf_fini(&retry);
     expect_refused(&try, "VALUE_OUT_OF_RANGE", "queue.retry.max_backoff");
+    try_init(&try);
+    buf_init(&retry, 256);
+    wire_varint(&retry, 2, 3);
+    wire_field(&try.queue, ORDER, buf_slice(&retry).data, buf_len(&retry));
+    buf_fini(&retry);
+    expect_refused(&try, "FIELD_UNUSED", "queue.order.failures");
 }
 
 Test(codec_queue, a_target_is_taken_only_if_it_can_be_dialled)

@@ -46,6 +46,7 @@ Test(codec_receiver, attempts_survive_the_way_to_the_wire_and_back)
         .id = {.seq = 9, .slot = 1},
         .queue = {"shop", "mail"},
         .key = slice_of("k"),
+        .order_key = slice_of("o"),
         .due_ms = 1700000000123,
         .deadline_ms = 1700000012123,
         .attempt = 2,
@@ -70,6 +71,7 @@ Test(codec_receiver, attempts_survive_the_way_to_the_wire_and_back)
     cr_assert_eq(got.deadline_ms, sent.deadline_ms);
     cr_assert_eq(got.attempt, 2);
     cr_assert_eq(got.key.len, 1);
+    cr_assert(slice_equal(got.order_key, sent.order_key));
     cr_assert(slice_equal(got.payload, sent.payload));
     cr_assert_str_eq(got.traceparent, sent.traceparent);
     cr_assert_str_eq(got.tracestate, "");
@@ -214,8 +216,10 @@ Test(codec_cluster, a_topology_is_read_as_it_was_written)
                                            .epoch = 256,
                                            .state = SHARD_VIEW_ACTIVE,
                                            .since_ms = WALL_NEVER};
+    const struct database_view database = {"db0", UINT64_MAX, 2};
     struct shard_owner_view got_shard;
     struct broker_view got_broker;
+    struct database_view got_database;
     struct topology got;
     struct try try;
 
@@ -223,6 +227,7 @@ Test(codec_cluster, a_topology_is_read_as_it_was_written)
     cr_assert_eq(codec_write_topology_head(&head, &try.wire), 0);
     cr_assert_eq(codec_write_topology_broker(&broker, &try.wire), 0);
     cr_assert_eq(codec_write_topology_shard(&shard, &try.wire), 0);
+    cr_assert_eq(codec_write_topology_database(&database, &try.wire), 0);
     cr_assert_eq(codec_read_topology(buf_slice(&try.wire), &try.arena, &got, &try.fault), 0);
     cr_assert_str_eq(got.head.cluster, "demo");
     cr_assert_eq(got.head.shard_count, 16);
@@ -237,5 +242,10 @@ Test(codec_cluster, a_topology_is_read_as_it_was_written)
     cr_assert_eq(got_shard.epoch, 256);
     cr_assert_eq(got_shard.state, SHARD_VIEW_ACTIVE);
     cr_assert_eq(got_shard.since_ms, WALL_NEVER);
+    cr_assert_eq(got.database_count, 1);
+    codec_read_topology_database(&got, 0, &got_database);
+    cr_assert_str_eq(got_database.name, "db0");
+    cr_assert_eq(got_database.system_id, UINT64_MAX);
+    cr_assert_eq(got_database.timeline, 2);
     try_fini(&try);
 }

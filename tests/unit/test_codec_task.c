@@ -15,7 +15,8 @@ enum {
     QUEUE,
     ID,
     KEY,
-    DUE_TIME,
+    ORDER_KEY = 5, /* of all but Update */
+    DUE_TIME = 5,
     DELAY,
     PAYLOAD
 };
@@ -54,6 +55,38 @@ static void expect_name_refused(struct try *try, const char *reason, const char 
     cr_assert_str_eq(try->fault.reason, reason);
     cr_assert_str_eq(try->fault.field, field);
     try_fini(try);
+}
+
+Test(codec_task, an_order_key_goes_with_a_key)
+{
+    static const uint8_t stored[] = "\xff\xc3\xb6\xffk";
+    struct task_name name;
+    struct try try;
+
+    try_init(&try);
+    wire_string(&try.wire, QUEUE, "mail");
+    wire_string(&try.wire, KEY, "k");
+    wire_string(&try.wire, ORDER_KEY, "\xc3\xb6");
+    cr_assert_eq(codec_read_task_name(buf_slice(&try.wire), &try.arena, &name, &try.fault), 0);
+    cr_assert(slice_equal(name.key, slice_of("k")));
+    cr_assert(slice_equal(name.order_key, slice_of("\xc3\xb6")));
+    cr_assert(slice_equal(name.stored_key, (struct slice){stored, sizeof(stored) - 1}));
+    cr_assert(slice_equal(task_key_own(name.stored_key), name.key));
+    try_fini(&try);
+    try_init(&try);
+    wire_string(&try.wire, ID, ID_TEXT);
+    wire_string(&try.wire, ORDER_KEY, "o");
+    expect_name_refused(&try, "FIELD_UNUSED", "order_key");
+}
+
+Test(codec_task, a_key_alone_is_stored_as_it_is)
+{
+    const struct slice key = slice_of("k\xc3\xa4y");
+
+    cr_assert(slice_equal(task_key_join((struct slice){NULL, 0}, key, NULL), key));
+    cr_assert(slice_equal(task_key_own(key), key));
+    cr_assert_eq(task_key_join(slice_of("o"), (struct slice){NULL, 0}, NULL).len, 0);
+    cr_assert_eq(task_key_own((struct slice){NULL, 0}).len, 0);
 }
 
 Test(codec_task, an_id_alone_names_a_task)
@@ -111,6 +144,7 @@ Test(codec_task, names_survive_the_way_to_the_wire_and_back)
     const struct task_name sent[] = {
         {.queue = {"shop", ""}, .id = {.seq = 9, .slot = 4095}},
         {.queue = {"shop", "mail"}, .key = slice_of("k\xc3\xa4y")},
+        {.queue = {"shop", "mail"}, .key = slice_of("k"), .order_key = slice_of("o")},
     };
     struct task_name got;
     struct try try;
@@ -122,6 +156,7 @@ Test(codec_task, names_survive_the_way_to_the_wire_and_back)
         cr_assert_eq(got.id.seq, sent[i].id.seq);
         cr_assert_eq(got.id.slot, sent[i].id.slot);
         cr_assert(slice_equal(got.key, sent[i].key));
+        cr_assert(slice_equal(got.order_key, sent[i].order_key));
         cr_assert_str_eq(got.queue.name, sent[i].queue.name);
         try_fini(&try);
     }
@@ -133,6 +168,7 @@ Test(codec_task, a_view_survives_the_way_to_the_wire_and_back)
         .id = {.seq = 9, .slot = 1},
         .queue = {"shop", "mail"},
         .key = slice_of("k"),
+        .order_key = slice_of("o"),
         .payload = {(const uint8_t *)"\0\xff", 2},
         .due_ms = 1700000000123,
         .created_ms = 1600000000001,
@@ -154,6 +190,7 @@ Test(codec_task, a_view_survives_the_way_to_the_wire_and_back)
     cr_assert_eq(got.failures, 3);
     cr_assert(slice_equal(got.payload, sent.payload));
     cr_assert(slice_equal(got.key, sent.key));
+    cr_assert(slice_equal(got.order_key, sent.order_key));
     try_fini(&try);
 }
 
@@ -184,7 +221,7 @@ Test(codec_task, cancel_answers_survive_and_unknown_ones_are_refused)
 Test(codec_task, an_update_says_what_changes)
 {
     const struct update_request sent = {
-        .task = {.queue = {"shop", "mail"}, .key = slice_of("k")},
+        .task = {.queue = {"shop", "mail"}, .key = slice_of("k"), .order_key = slice_of("o")},
         .when = {.kind = WHEN_DELAY, .delay_ms = 1500},
         .set_payload = true,
     };

@@ -11,6 +11,7 @@
 #include "lib/base/prng.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 #define FLEET     200 /* timers of a run against the oracle */
 #define ALL       1000000
@@ -120,6 +121,20 @@ static wall_ms draw_due(struct rig *r)
     }
 }
 
+/* Another node takes the place, and gives it back. */
+static void swap_twice(struct pair *pair)
+{
+    bool was_there = wheel_has(&pair->node);
+    wall_ms due = pair->node.due_ms;
+    struct wheel_node other;
+
+    wheel_swap(&pair->node, &other);
+    cr_assert(wheel_has(&other) == was_there && !wheel_has(&pair->node));
+    pair->node.due_ms = 0;
+    wheel_swap(&other, &pair->node);
+    cr_assert(wheel_has(&pair->node) == was_there && pair->node.due_ms == due);
+}
+
 static void rig_step(struct rig *r)
 {
     struct pair *pair = &r->pairs[prng_below(&r->prng, FLEET)];
@@ -132,6 +147,8 @@ static void rig_step(struct rig *r)
     } else if (kind < 65) {
         wheel_del(&r->wheel, &pair->node);
         oracle_del(&pair->twin);
+    } else if (kind < 67) {
+        swap_twice(pair);
     } else if (kind < 75) {
         r->now = time_add(r->now, prng_between(&r->prng, -2, r->span / 4 + 2));
     } else if (kind < 90) {
@@ -188,7 +205,7 @@ Test(wheel, agrees_with_the_oracle_at_the_ends_of_time)
  * handed out in exactly that millisecond, woken for in time. */
 Test(wheel, fires_each_near_due_time_in_its_millisecond)
 {
-    for (wall_ms start = (1 << 20) - 602; start < (1 << 20) + 4; start += 3) {
+    for (wall_ms start = (1 << 21) - 602; start < (1 << 21) + 4; start += 3) {
         static struct wheel_node nodes[600];
         static struct wheel wheel;
 
@@ -403,9 +420,9 @@ Test(wheel, a_million_on_a_boundary_of_the_first_level_delay_nobody)
 
 Test(wheel, a_million_on_a_boundary_of_the_second_level_delay_nobody)
 {
-    wall_ms due = ((NOW_START >> 20) + 3) << 20;
+    wall_ms due = ((NOW_START >> 21) + 3) << 21;
 
-    check_unrelated(due - (1 << 20) - 1000, due, 8000, 4000);
+    check_unrelated(due - (1 << 21) - 1000, due, 8000, 4000);
 }
 
 Test(wheel, never_moves_more_than_its_budget_in_one_call)
@@ -413,7 +430,7 @@ Test(wheel, never_moves_more_than_its_budget_in_one_call)
     static struct wheel wheel;
     const int count = 100000;
     struct wheel_node *nodes = mem_new((size_t)count, sizeof(*nodes));
-    wall_ms due = NOW_START + 3 * (1 << 20);
+    wall_ms due = NOW_START + 3 * (1 << 21);
     int slices = 0;
 
     cr_assert_not_null(nodes);
@@ -436,7 +453,7 @@ Test(wheel, keeps_the_order_of_adding_while_a_slot_is_being_split)
 {
     static struct wheel wheel;
     static struct wheel_node nodes[3000];
-    const wall_ms base = 1 << 20;
+    const wall_ms base = 1 << 21;
     const wall_ms due = base + 5000; // In slot 2 of level 1: its split begins with slot 1.
 
     wheel_init(&wheel, base);
@@ -470,14 +487,14 @@ Test(wheel, goes_on_when_the_rest_of_a_half_split_slot_is_deleted)
     for (int gone = 0; gone < 2; gone++) {
         static struct wheel wheel;
         struct wheel_node nodes[2];
-        wall_ms due = INT64_C(5) << 20; // The first moment of a slot of level 2.
+        wall_ms due = INT64_C(5) << 21; // The first moment of a slot of level 2.
 
-        wheel_init(&wheel, INT64_C(3) << 20);
+        wheel_init(&wheel, INT64_C(3) << 21);
         for (int i = 0; i < 2; i++) {
             wheel_node_init(&nodes[i]);
             wheel_add(&wheel, &nodes[i], due);
         }
-        cr_assert(wheel_advance(&wheel, INT64_C(4) << 20, 1)); // Moves the first of the two.
+        cr_assert(wheel_advance(&wheel, INT64_C(4) << 21, 1)); // Moves the first of the two.
         wheel_del(&wheel, &nodes[gone]);
         cr_assert_null(wheel_check(&wheel));
         cr_assert(wheel_advance(&wheel, due - 1, 100));
@@ -486,14 +503,63 @@ Test(wheel, goes_on_when_the_rest_of_a_half_split_slot_is_deleted)
         cr_assert_eq(wheel_take(&wheel), &nodes[1 - gone]);
         cr_assert_null(wheel_check(&wheel));
 
-        wheel_init(&wheel, INT64_C(3) << 20); // The same with a jump.
+        wheel_init(&wheel, INT64_C(3) << 21); // The same with a jump.
         wheel_add(&wheel, &nodes[0], due);
         wheel_add(&wheel, &nodes[1], due);
-        cr_assert(wheel_advance(&wheel, INT64_C(4) << 20, 1));
+        cr_assert(wheel_advance(&wheel, INT64_C(4) << 21, 1));
         wheel_del(&wheel, &nodes[gone]);
         cr_assert(wheel_advance(&wheel, due + 1000000, 100));
         cr_assert_eq(wheel_take(&wheel), &nodes[1 - gone]);
     }
+}
+
+Test(wheel, wakes_for_the_next_timer_although_a_nearer_one_was_deleted)
+{
+    static struct wheel wheel;
+    struct wheel_node nodes[3];
+
+    wheel_init(&wheel, NOW_START);
+    for (int i = 0; i < 3; i++) {
+        wheel_node_init(&nodes[i]);
+        wheel_add(&wheel, &nodes[i], NOW_START + 100 + i);
+    }
+    cr_assert(wheel_advance(&wheel, NOW_START + 1, 100));
+    cr_assert_eq(wheel_next_wake(&wheel), NOW_START + 100);
+    wheel_del(&wheel, &nodes[0]);
+    cr_assert_eq(wheel_next_wake(&wheel), NOW_START + 101);
+    cr_assert(wheel_advance(&wheel, NOW_START + 101, 100));
+    cr_assert_eq(wheel_take(&wheel), &nodes[1]);
+    cr_assert_eq(wheel_next_wake(&wheel), NOW_START + 102);
+    wheel_add(&wheel, &nodes[0], NOW_START + 101 + 1);
+    wheel_del(&wheel, &nodes[2]);
+    cr_assert_eq(wheel_next_wake(&wheel), NOW_START + 102);
+    wheel_del(&wheel, &nodes[0]);
+    cr_assert_eq(wheel_next_wake(&wheel), WALL_NEVER);
+}
+
+/* A broker has two for each database, nearly all of whose slots never come into use. */
+Test(wheel, begins_in_any_memory_and_touches_little_of_it)
+{
+    static struct wheel wheel;
+    struct wheel_node node;
+    size_t touched = 0;
+
+    memset(&wheel, 0xa5, sizeof(wheel));
+    wheel_init(&wheel, NOW_START);
+    wheel_node_init(&node);
+    for (wall_ms ahead_ms = 1; ahead_ms < 1000000000000; ahead_ms *= 2) {
+        wheel_add(&wheel, &node, NOW_START + ahead_ms);
+        cr_assert_null(wheel_check(&wheel));
+        wheel_del(&wheel, &node);
+        cr_assert_null(wheel_check(&wheel));
+    }
+    wheel_add(&wheel, &node, NOW_START + 1);
+    cr_assert(wheel_advance(&wheel, NOW_START + 1, 1));
+    cr_assert_eq(wheel_take(&wheel), &node);
+    for (size_t i = 0; i < sizeof(wheel.heads); i++) {
+        touched += ((const unsigned char *)wheel.heads)[i] != 0xa5;
+    }
+    cr_assert(touched <= 4096, "%zu bytes of slots", touched);
 }
 
 Test(wheel, an_invariant_check_bites)
@@ -517,6 +583,12 @@ Test(wheel, an_invariant_check_bites)
     wheel.used[0] ^= 1;
     cr_assert_not_null(wheel_check(&wheel));
     wheel.used[0] ^= 1;
+    wheel.busy[(NOW_START + 100) % 4096] = 0; // Both halves of level 0.
+    cr_assert_not_null(wheel_check(&wheel));
+    wheel.busy[(NOW_START + 100) % 4096] = 3;
+    cr_assert_not_null(wheel_check(&wheel));
+    wheel.busy[(NOW_START + 100) % 4096] = 1;
+    cr_assert_null(wheel_check(&wheel));
     wheel.quiet_until = UINT64_MAX;
     cr_assert_not_null(wheel_check(&wheel));
 }

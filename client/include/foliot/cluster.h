@@ -41,7 +41,8 @@ struct foliot_shard {
     const char *instance; /* of that broker */
     int64_t epoch;        /* of the ownership; only rises; 0: the owner did not answer */
     int64_t since_ms;     /* FOLIOT_TIME_UNKNOWN if not known */
-    int64_t reserved[2];
+    int64_t audit_faults; /* tasks there that nobody goes on with, as its auditor says: must be 0 */
+    int64_t reserved[1];
 };
 
 struct foliot_topology {

@@ -29,6 +29,7 @@ struct foliot_list_request {
     uint32_t page_size;     /* 0: the default, 100; most 500 */
     const char *page_token; /* next_page_token of the page before; empty: from the start */
     int with_payload;       /* not 0: payloads up to 1024 bytes come along */
+    const char *order_key;  /* only tasks with this one; empty: all */
 };
 
 static inline void foliot_list_request_init(struct foliot_list_request *request)
@@ -136,7 +137,8 @@ enum foliot_wait {
     FOLIOT_WAIT_LOADING = 8,        /* its shard has just been taken over */
     FOLIOT_WAIT_WRITE = 9,          /* a write of it is on its way to the database */
     FOLIOT_WAIT_QUEUE_UNKNOWN = 10, /* its queue is not in the home database */
-    FOLIOT_WAIT_LINE = 11           /* tasks of its queue that were due before it */
+    FOLIOT_WAIT_LINE = 11,          /* tasks of its queue that were due before it */
+    FOLIOT_WAIT_ORDER_KEY = 12      /* the task before it of its order key */
 };
 
 struct foliot_explanation {

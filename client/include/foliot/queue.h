@@ -20,6 +20,13 @@ enum foliot_delivery {
     FOLIOT_AT_MOST_ONCE = 1   /* it is recorded as such and not repeated */
 };
 
+/* What a failing task does to those of its order key that are due after it. */
+enum foliot_order {
+    FOLIOT_ORDER_BLOCK = 0, /* they wait until it has ended; the limits of retries do not end it */
+    FOLIOT_ORDER_SKIP = 1,  /* they wait until it has failed order_failures times */
+    FOLIOT_ORDER_DEAD = 2   /* they wait until it has ended, also as a dead letter */
+};
+
 /*
  * A queue. Going in: set it up by foliot_queue_init(), which says FOLIOT_DEFAULT everywhere, or by
  * foliot_queue_copy() from one that was read. Coming out: every number is said.
@@ -48,6 +55,8 @@ struct foliot_queue {
     int is_paused;            /* read only, as the next two: no attempt starts … */
     int64_t paused_until_ms;  /* … before this; 0: until resumed */
     int is_draining;          /* takes no more tasks */
+    enum foliot_order order_on_failure; /* what a failing task does to those of its order key */
+    int64_t order_failures; /* FOLIOT_ORDER_SKIP: failures and unknown outcomes until then: 1 */
 };
 
 static inline void foliot_queue_init(struct foliot_queue *queue)
@@ -66,6 +75,7 @@ static inline void foliot_queue_init(struct foliot_queue *queue)
     queue->age_max_ms = FOLIOT_DEFAULT;
     queue->result_memory_ms = FOLIOT_DEFAULT;
     queue->expire_after_ms = FOLIOT_DEFAULT;
+    queue->order_failures = FOLIOT_DEFAULT;
 }
 
 /* Take a queue that was read, to change it; its texts stay those of `from`. */

@@ -43,6 +43,8 @@ struct foliot_create_request {
     int64_t expire_ms; /* no attempt starts after this point in time; 0: as the queue says */
     const struct foliot_tag *tags;
     size_t tag_count;
+    const char *order_key; /* tasks of a queue with the same one run one at a time, by due time: up
+                              to 255 bytes; empty: none. A key is then unique among these. */
 };
 
 static inline void foliot_create_request_init(struct foliot_create_request *request)
@@ -137,13 +139,15 @@ FOLIOT_API void foliot_batch_free(const struct foliot_batch *batch);
 
 /* ---- one task by its name ---- */
 
-/* Which task: by id, or by queue and key. With an id the queue may be left out. */
+/* Which task: by id, or by queue and key, and order key if it has one. With an id the queue may be
+ * left out. */
 struct foliot_task_name {
     size_t struct_size;
     const char *name_space; /* empty: "default" */
     const char *queue;
     const char *id;
     const char *key;
+    const char *order_key;
 };
 
 static inline void foliot_task_name_init(struct foliot_task_name *name)
@@ -185,7 +189,8 @@ struct foliot_task {
     int64_t forget_ms;    /* until when this is remembered; FOLIOT_TIME_UNKNOWN: until purged */
     const void *response; /* DONE: what the target answered, if the queue keeps results */
     size_t response_size;
-    const char *error; /* DEAD: the last error */
+    const char *error;     /* DEAD: the last error */
+    const char *order_key; /* empty: none */
 };
 
 /*

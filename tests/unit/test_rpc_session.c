@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A connection that is being left, both halves of lib/rpc joined by memory: what the client is told
- * not to have been processed was not begun.
+ * Both halves of lib/rpc joined by memory. A connection that is being left: what the client is told
+ * not to have been processed was not begun. Memory that is short: messages come whole or not at
+ * all.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prng.h"
@@ -13,8 +14,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define FIRST_US    US_PER_S
-#define SPACE_BYTES (4U * H2_FILL_BYTES_MIN)
+#define FIRST_US      US_PER_S
+#define SPACE_BYTES   (4U * H2_FILL_BYTES_MIN)
+#define MESSAGE_BYTES 4000
+#define NTH_MAX       50
 
 struct both {
     struct rpc_serving serving;
@@ -24,16 +27,36 @@ struct both {
     unsigned handled;
     unsigned ended;
     bool unprocessed;
+    enum rpc_status status;
+    size_t payload_len;
+    bool is_stream;      /* the handler sends a stream of messages */
+    unsigned sent;       /* messages that are on their way, as the handler was told */
+    int64_t until_short; /* allocations that the handler still gets; −1: any number */
     uint8_t space[SPACE_BYTES];
 };
 
-static struct both both;
+static struct both both = {.until_short = -1};
+
+static bool allow(size_t size, void *ctx)
+{
+    (void)size;
+    (void)ctx;
+    return both.until_short < 0 || both.until_short-- > 0;
+}
 
 static void on_call(struct rpc_call *call, struct slice request, void *ctx)
 {
     (void)ctx;
     both.handled++;
-    rpc_call_reply(call, request);
+    mem_set_hook(allow, NULL);
+    if (both.is_stream) {
+        both.sent = rpc_call_send(call, request) == 0;
+        mem_set_hook(NULL, NULL);
+        rpc_call_end(call);
+    } else {
+        rpc_call_reply(call, request);
+        mem_set_hook(NULL, NULL);
+    }
 }
 
 static void on_ready(void *ctx)
@@ -53,6 +76,8 @@ static void on_ended(void *ctx, struct rpc_request *request, const struct rpc_re
     (void)request;
     both.ended++;
     both.unprocessed = reply->unprocessed;
+    both.status = reply->status;
+    both.payload_len = reply->payload.len;
 }
 
 static const struct rpc_caller_events events = {
@@ -87,7 +112,7 @@ static void join(void)
     static const struct rpc_caller_options options = {.scheme = "http",
                                                       .authority = "a:1",
                                                       .user_agent = "test",
-                                                      .response_bytes_max = 1000,
+                                                      .response_bytes_max = MESSAGE_BYTES,
                                                       .header_bytes_max = 1000,
                                                       .keepalive_ms = SPAN_NEVER,
                                                       .keepalive_timeout_ms = 100};
@@ -110,7 +135,7 @@ static void part(void)
 }
 
 /* The simulator's wire seeds 6 and 18: the socket took no more when the last GOAWAY was due. */
-Test(rpc_leaving, a_call_that_meets_a_waiting_goaway_is_not_begun)
+Test(rpc_session, a_call_that_meets_a_waiting_goaway_is_not_begun)
 {
     struct rpc_request request = {.path = "/a.B/C", .deadline_us = BOOT_NEVER};
     int64_t blocks = mem_block_count();
@@ -130,7 +155,7 @@ Test(rpc_leaving, a_call_that_meets_a_waiting_goaway_is_not_begun)
     cr_assert_eq(mem_block_count(), blocks);
 }
 
-Test(rpc_leaving, a_call_that_came_before_is_done)
+Test(rpc_session, a_call_that_came_before_is_done)
 {
     struct rpc_request request = {.path = "/a.B/C", .deadline_us = BOOT_NEVER};
 
@@ -144,4 +169,49 @@ Test(rpc_leaving, a_call_that_came_before_is_done)
     cr_assert(!both.unprocessed);
     cr_assert_eq(both.handled, 1);
     part();
+}
+
+/* The nth allocation of the handler is refused, and all behind it. False if it needed fewer. */
+static bool answer_in_little_memory(int64_t nth, bool is_stream)
+{
+    static const uint8_t message[MESSAGE_BYTES] = {1};
+    struct rpc_request request = {
+        .path = "/a.B/C", .payload = {message, sizeof(message)}, .deadline_us = BOOT_NEVER};
+    int64_t blocks = mem_block_count();
+    bool was_short;
+
+    memset(&both, 0, sizeof(both));
+    both.is_stream = is_stream;
+    both.until_short = nth;
+    join();
+    cr_assert_eq(rpc_caller_start(both.caller, FIRST_US, &request), 0);
+    to_server(from_client());
+    was_short = both.until_short <= 0;
+    to_client();
+    cr_assert_eq(both.handled, 1);
+    cr_assert_eq(both.ended, 1);
+    cr_assert_eq(both.serving.stats.unread_bytes, 0);
+    cr_assert_eq(both.payload_len, both.status == RPC_OK ? MESSAGE_BYTES : 0);
+    if (is_stream) { // The client wants one message, and had none.
+        cr_assert_eq(both.status == RPC_OK, both.sent == 1);
+        cr_assert(both.sent == 1 || both.status == RPC_UNIMPLEMENTED, "%d", (int)both.status);
+    } else {
+        cr_assert(both.status == RPC_OK || both.status == RPC_UNKNOWN);
+    }
+    part();
+    cr_assert_eq(mem_block_count(), blocks);
+    return was_short;
+}
+
+/* The simulator's wire seeds 7000377 and 7000857. */
+Test(rpc_session, short_memory_tears_no_message)
+{
+    for (int is_stream = 0; is_stream < 2; is_stream++) {
+        int64_t nth = 0;
+
+        while (answer_in_little_memory(nth, is_stream == 1)) {
+            cr_assert_lt(++nth, NTH_MAX);
+        }
+        cr_assert_gt(nth, 0);
+    }
 }

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plain programs of cases share: cases run one after the other on one world, and the closing
+line that tools/run-tests adds up."""
+import sys
+
+
+def run(cases, world, words=None):
+    """(passed, failed) of the cases whose names have one of the words in them; of all without words.
+    The words are those of the command line unless others are given."""
+    words = sys.argv[1:] if words is None else words
+    passed = failed = 0
+    for case in cases:
+        if words and not any(word in case.__name__ for word in words):
+            continue
+        try:
+            case(world)
+            passed += 1
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAILED {case.__name__}: {type(error).__name__}: {error}", flush=True)
+    return passed, failed
+
+
+def finish(passed, failed):
+    """Print the closing line; the exit status. Nothing run is no success."""
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0

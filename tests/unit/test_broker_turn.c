@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * No turn is long, and none too many: what has to be done to all tasks, or for all order keys, is
+ * done bit by bit, at once but turn by turn, and who waits for a time wakes at that time. source:
+ * STYLE 3.6, DESIGN 15
+ */
+#include "tests/unit/broker_rig.h"
+
+#include "lib/base/map.h"
+#include "lib/base/mem.h"
+
+#include <stdio.h>
+
+/* What one turn may do to tasks in memory. */
+#define TURN_MAX 4096U
+
+/* Longest order key of these tests. */
+#define KEY_MAX 16
+
+static struct rig rig;
+
+static void set_queue(uint32_t concurrency, wall_ms paused_until_ms)
+{
+    static int64_t version = 1;
+    struct queue queue;
+
+    queue_init(&queue);
+    queue.id = 1;
+    queue.concurrency_max = concurrency;
+    queue.attempt_timeout_ms = 1000000;
+    queue.is_paused = paused_until_ms != 0;
+    queue.paused_until_ms = paused_until_ms;
+    broker_on_queues(rig.broker, &rig.now, &queue, 1, ++version);
+}
+
+static void open_rig(uint32_t entry_count_max, span_ms window_ms)
+{
+    rig_entry_count_max = entry_count_max;
+    rig_window_ms = window_ms;
+    rig_open(&rig);
+}
+
+/* Tasks in all shards, one after the other within a span. key_count: order keys that they share; 0:
+ * they have none. */
+static void create(size_t count, span_ms delay_ms, span_ms span, size_t key_count)
+{
+    struct call *calls = mem_new(count, sizeof(*calls));
+    char(*keys)[KEY_MAX] = mem_new(count, sizeof(*keys));
+    wall_ms first_ms = rig_time(&rig) + delay_ms;
+    size_t before = rig.answered;
+
+    cr_assert(calls != NULL && keys != NULL);
+    for (size_t i = 0; i < count; i++) {
+        // One slot for all of an order key.
+        size_t slot = key_count == 0 ? i : i % key_count;
+
+        calls[i] = rig_create(&rig, (uint16_t)(slot % SHARDS),
+                              first_ms + (wall_ms)i * span / (wall_ms)count);
+        if (key_count > 0) {
+            int len = snprintf(keys[i], sizeof(keys[i]), "%zu", slot);
+
+            calls[i].task.order_key = (struct slice){(const uint8_t *)keys[i], (size_t)len};
+        }
+        broker_call(rig.broker, &rig.now, &calls[i]);
+        if (i % 4000 == 3999) {
+            rig_pass(&rig, 2);
+        }
+    }
+    rig_pass(&rig, 10);
+    cr_assert_eq(rig.answered, before + count);
+    mem_free(calls);
+    mem_free(keys);
+}
+
+static bool is_hurried(void)
+{
+    return broker_next_wake(rig.broker, &rig.now) <= rig.now.boot;
+}
+
+/* Turns, one right after the other for as long as the broker asks for that, in none of which more
+ * tasks leave memory than may. */
+static size_t turn_while_hurried(void)
+{
+    size_t turns = 0;
+
+    while (is_hurried()) {
+        uint32_t before = rig_entries(&rig);
+
+        rig_turn(&rig);
+        turns++;
+        cr_assert_leq(before - (int64_t)rig_entries(&rig), TURN_MAX + 100);
+        cr_assert_lt(turns, 100, "it comes to rest");
+    }
+    return turns;
+}
+
+/* End whatever runs, until so many have. */
+static void run_all(size_t count)
+{
+    size_t done = 0;
+
+    for (int i = 0; i < 10000 && done < count; i++) {
+        for (; done < rig.seen_count; done++) {
+            rig_end(&rig, done, OUTCOME_DONE);
+        }
+        rig_pass(&rig, 1);
+    }
+    cr_assert_eq(done, count, "%zu of %zu", done, count);
+}
+
+Test(broker_turn, a_window_that_shrinks_lets_go_bit_by_bit_and_loses_nothing)
+{
+    uint32_t entries;
+    size_t turns = 0;
+    size_t done = 0;
+
+    open_rig(17000, 7200000);
+    set_queue(4000, 0);
+    create(16000, 60000, 7000000, 0);
+    entries = rig_entries(&rig);
+    cr_assert_eq(entries, 16000, "all in memory, and that is too many");
+    for (int i = 0; i < 3000 && turns == 0; i++) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        entries = rig_entries(&rig);
+        rig_turn(&rig);
+        cr_assert_leq(entries - (int64_t)rig_entries(&rig), TURN_MAX + 100);
+        turns = rig_entries(&rig) < entries ? turn_while_hurried() : 0;
+    }
+    cr_assert_geq(turns, 1);
+    cr_assert_lt(rig_entries(&rig), 9000, "half of the window has gone");
+    for (int i = 0; i < 110; i++) { // The others come again, each in its time.
+        rig_set_time(&rig, rig_time(&rig) + 65536);
+        rig_pass(&rig, 40);
+        for (; done < rig.seen_count; done++) {
+            rig_end(&rig, done, OUTCOME_DONE);
+        }
+    }
+    rig_pass(&rig, 100);
+    cr_assert_eq(rig.seen_count, 16000);
+    rig_close(&rig);
+}
+
+/* A long line of a queue that was paused: most of it has to wait for its order keys. */
+Test(broker_turn, a_line_that_waits_for_its_order_keys_leaves_bit_by_bit)
+{
+    open_rig(60000, 60000);
+    create(5, 500, 1, 0); // The line begins with them, and nothing behind is looked at.
+    set_queue(0, 0);
+    create(14000, 1000, 1, 10);
+    rig_pass(&rig, 2000);
+    cr_assert_gt(rig_entries(&rig), 13000);
+    set_queue(100, 0);
+    rig_turn(&rig);
+    cr_assert_gt(rig_entries(&rig), 8000);
+    cr_assert_geq(turn_while_hurried(), 2);
+    cr_assert_lt(rig_entries(&rig), 100, "but for those whose turn it is");
+    run_all(14005);
+    rig_close(&rig);
+}
+
+/* They wait for reads that fail, and are looked at again each time. */
+Test(broker_turn, order_keys_that_wait_are_looked_at_bit_by_bit)
+{
+    size_t hurried = 0;
+
+    open_rig(100000, 60000);
+    set_queue(4000, 0);
+    create(9000, 300, 1, 9000);
+    for (int i = 0; i < 450; i++) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        for (size_t at = store_mem_pending_count(rig.mem); at-- > 0;) {
+            store_mem_refuse(rig.mem, store_mem_pending(rig.mem, at));
+        }
+        rig_turn_unread(&rig);
+        hurried += i >= 390 && is_hurried();
+    }
+    cr_assert_lt(rig_entries(&rig), 100, "all keys ask");
+    cr_assert_eq(rig.seen_count, 0);
+    cr_assert_geq(hurried, 30, "once round takes more than one turn");
+    cr_assert_leq(hurried, 45, "and then it rests");
+    run_all(9000);
+    rig_close(&rig);
+}
+
+/* However many order keys come up at once, their reads are a few, and calls are read for as well.
+ */
+Test(broker_turn, reads_for_order_keys_leave_room_for_those_of_calls)
+{
+    struct call get;
+    size_t before;
+
+    open_rig(100000, 60000);
+    set_queue(4000, 0);
+    create(9000, 300, 1, 9000);
+    for (int i = 0; i < 400; i++) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        rig_turn_unread(&rig);
+    }
+    cr_assert_lt(rig_entries(&rig), 100, "all keys ask");
+    cr_assert_leq(store_mem_pending_count(rig.mem), 600);
+    get = rig_by_id(&rig, CALL_GET, (struct task_id){.seq = 1, .slot = 1});
+    before = rig.answered;
+    rig_call(&rig, &get);
+    rig_turn_unread(&rig);
+    cr_assert_eq(rig.answered, before, "it is not refused");
+    run_all(9000);
+    rig_close(&rig);
+}
+
+/* A pause ends by the slowest clock: one that is ahead is no reason not to sleep until then. */
+Test(broker_turn, a_pause_does_not_keep_it_awake_when_clocks_are_apart)
+{
+    size_t hurried = 0;
+
+    rig_database_count = 2;
+    rig_apart_ms = 3600 * MS_PER_S;
+    open_rig(10000, 60000);
+    set_queue(10, rig_time(&rig) + 60000);
+    create(1, 10, 1, 0);
+    for (int i = 0; i < 100; i++) {
+        rig_pass(&rig, 100);
+        rig_turn(&rig);
+        hurried += is_hurried();
+    }
+    cr_assert_leq(hurried, 5, "asked to be woken at once %zu times of 100", hurried);
+    cr_assert_eq(rig.seen_count, 0);
+    rig_pass(&rig, 50100);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_close(&rig);
+}
+
+/* A turn in which reads of the first database hang. */
+static void turn_with_one_mute(void)
+{
+    size_t hanging = 0;
+
+    while (hanging < store_mem_pending_count(rig.mem)) {
+        struct store_mem_request *request = store_mem_pending(rig.mem, hanging);
+        struct store_mem_info info;
+
+        store_mem_info(request, &info);
+        if (info.kind == STORE_MEM_READ && info.database == 0) {
+            hanging++;
+        } else {
+            (void)store_mem_step(rig.mem, request);
+        }
+    }
+    broker_tick(rig.broker, &rig.now);
+}
+
+Test(broker_turn, a_database_that_is_mute_holds_up_no_order_key_of_another)
+{
+    rig_database_count = 2;
+    open_rig(100000, 60000);
+    set_queue(4000, 0);
+    create(6000, 300, 1, 6000);
+    for (int i = 0; i < 500; i++) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        turn_with_one_mute();
+    }
+    cr_assert_eq(rig.seen_count, 3000);
+    run_all(6000);
+    rig_close(&rig);
+}
