@@ -99,14 +99,20 @@ class Broker:
 
     def note(self, name, request, context):
         self.last[name] = request
+        # Drawn before the wait: whoever was given up on meanwhile must not take another call's.
+        failure = self.take_failure(name)
         if self.hang_s:
             time.sleep(self.hang_s)
-        if self.fail_next and name != "GetTopology":  # Which clients ask for by themselves.
-            code, reason, message = self.fail_next.pop(0)
+        if failure:
+            code, reason, message = failure
             refuse(context, getattr(grpc.StatusCode, code), reason, message)
+
+    def take_failure(self, name):
+        if self.fail_next and name != "GetTopology":  # Which clients ask for by themselves.
+            return self.fail_next.pop(0)
         if self.fail_always or (self.fail_method and self.fail_method[0] == name):
-            refuse(context, getattr(grpc.StatusCode, self.fail_always or self.fail_method[1]),
-                   "SOME_REASON", "as the test wants it")
+            return self.fail_always or self.fail_method[1], "SOME_REASON", "as the test wants it"
+        return None
 
 
 class Garbler(grpc.ServerInterceptor):
