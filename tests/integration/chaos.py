@@ -3,9 +3,9 @@
 """Real processes, really hurt, under load; judged by what clients were answered and what the
 receiver's own clock saw.
 
-  chaos.py [--kills N] [--build PRESET] [--rate N] [SCENARIO …]
+  chaos.py [--kills N] [--pause SECONDS] [--build PRESET] [--rate N] [SCENARIO …]
 
-Scenarios: kills (kill -9 of brokers in turn), pause (SIGSTOP 10 s), postgres (kill -9 and restart),
+Scenarios: kills (kill -9 of brokers in turn), pause (SIGSTOP, 10 s), postgres (kill -9 and restart),
 zookeeper (stopped for 20 s). Ends with "N passed, N failed".
 """
 import datetime
@@ -251,8 +251,8 @@ def late_claims(lines, instance, wake_us):
 
 
 def pause(options):
-    """SIGSTOP 10 s: the woken broker starts no call and commits no claim before it acquires again."""
-    with Run(options, 30) as run:
+    """SIGSTOP: the woken broker starts no call and commits no claim before it acquires again."""
+    with Run(options, 20 + options.pause) as run:
         time.sleep(3)
         run.share_out()
         victim, instance = run.cluster.brokers["a"], run.cluster.instance("a")
@@ -261,7 +261,7 @@ def pause(options):
                                      "--delay-min", "2s", "--delay-max", "9s")
         harness.until("tasks to wait in its memory", lambda: not due.alive(), 20)
         victim.signal(signal.SIGSTOP)
-        time.sleep(10)
+        time.sleep(options.pause)
         run.expect({line.shard for line in run.audit.lines("bump")} >= shards and
                    run.cluster.brokers["b"].metric("foliot_shards_owned") == SHARDS,
                    "the other broker has not taken every shard")
@@ -332,6 +332,7 @@ SCENARIOS = {"kills": kills, "pause": pause, "postgres": postgres, "zookeeper": 
 def main():
     parser = harness.scenario_parser("Hurt a cluster of real processes under load.", SCENARIOS, 400)
     parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--pause", type=int, default=10, help="seconds that a broker is stopped")
     return harness.play(SCENARIOS, parser.parse_args())
 
 
