@@ -25,6 +25,9 @@
 /* A page of metrics is some tens of KiB; the number of databases is bounded. */
 #define PAGE_BYTES_MAX 1048576
 
+/* A loop that is silent for so many session timeouts fails /livez; the watchdog is earlier. */
+#define STUCK_TIMEOUTS 3
+
 /* For the log lines of a failed assertion, which have no context. One server per process. */
 static struct server *the_server;
 
@@ -307,7 +310,7 @@ static void start_turns(struct server *server)
     server->phase = SERVER_SERVING;
     rpc_health_set(server->health, true);
     if (server->admin != NULL) {
-        admin_set_started(server->admin);
+        admin_set_started(server->admin, STUCK_TIMEOUTS * server->session_timeout_ms);
     }
     SERVER_LOG(server, LOG_LEVEL_INFO, "serving", log_text("listen", server->advertise),
                log_uint("port", rpc_server_port(server->rpc)),

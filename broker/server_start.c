@@ -11,9 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* A loop that is silent for so many session timeouts fails /livez; the watchdog is earlier. */
-#define STUCK_TIMEOUTS 3
-
 static const char *listen_problem(int err)
 {
     switch (err) {
@@ -49,7 +46,6 @@ static bool open_admin(struct server *server)
     struct admin_options options = {
         .host = host,
         .clock_us = clock_boot_us,
-        .stuck_ms = STUCK_TIMEOUTS * config->zookeeper_session_timeout_ms,
     };
     int err;
 

@@ -40,6 +40,7 @@ struct admin {
     struct MHD_Daemon *daemon;
     struct admin_desk desk;
     _Atomic boot_us beat_us; /* when the loop last turned */
+    span_ms stuck_ms;        /* written before is_started, read behind it */
     atomic_bool is_started;
     pthread_mutex_t mutex; /* for the two below */
     struct page *metrics;
@@ -78,8 +79,9 @@ void admin_beat(struct admin *admin, boot_us now_us)
     atomic_store_explicit(&admin->beat_us, now_us, memory_order_relaxed);
 }
 
-void admin_set_started(struct admin *admin)
+void admin_set_started(struct admin *admin, span_ms stuck_ms)
 {
+    admin->stuck_ms = stuck_ms;
     admin_beat(admin, admin->options.clock_us());
     atomic_store(&admin->is_started, true);
 }
@@ -162,7 +164,7 @@ static enum MHD_Result show_live(struct admin *admin, struct MHD_Connection *con
     boot_us silent_us =
         admin->options.clock_us() - atomic_load_explicit(&admin->beat_us, memory_order_relaxed);
 
-    if (atomic_load(&admin->is_started) && silent_us > admin->options.stuck_ms * US_PER_MS) {
+    if (atomic_load(&admin->is_started) && silent_us > admin->stuck_ms * US_PER_MS) {
         return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                             "the event loop does not turn\n");
     }

@@ -21,7 +21,6 @@ struct admin_options {
     const char *host;          /* numeric */
     uint16_t port;             /* 0: any free one, see admin_port */
     boot_us (*clock_us)(void); /* CLOCK_BOOTTIME; any thread */
-    span_ms stuck_ms;          /* a loop that was silent for so long is not alive */
 };
 
 /*
@@ -37,8 +36,8 @@ uint16_t admin_port(const struct admin *admin);
 /* The loop has turned: call in each turn, or when it is known to be busy. Cheap. */
 void admin_beat(struct admin *admin, boot_us now_us);
 
-/* From here on a silent loop is not alive. */
-void admin_set_started(struct admin *admin);
+/* From here on a loop that was silent for so long is not alive. */
+void admin_set_started(struct admin *admin, span_ms stuck_ms);
 
 /* Why we are not ready, lines for people; "" is ready. Copied, cut at 1 KiB. */
 void admin_set_ready(struct admin *admin, const char *why_not);

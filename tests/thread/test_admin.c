@@ -38,8 +38,7 @@ static boot_us fake_clock(void)
 
 static struct admin *open_admin(boot_us (*clock_us)(void))
 {
-    const struct admin_options options = {
-        .host = "127.0.0.1", .port = 0, .clock_us = clock_us, .stuck_ms = 1000};
+    const struct admin_options options = {.host = "127.0.0.1", .port = 0, .clock_us = clock_us};
     struct admin *admin = NULL;
 
     MUST_OK(admin_open(&options, &admin));
@@ -79,7 +78,7 @@ static void readiness_follows_what_was_said_last(void)
     MUST_EQ(ask(admin, "GET", "/startupz", answer), 503);
     MUST_EQ(ask(admin, "GET", "/readyz", answer), 503);
     MUST(strstr(answer, "starting") != NULL);
-    admin_set_started(admin);
+    admin_set_started(admin, 1000);
     admin_set_ready(admin, "");
     MUST_EQ(ask(admin, "GET", "/startupz", answer), 200);
     MUST_EQ(ask(admin, "GET", "/readyz", answer), 200);
@@ -98,7 +97,7 @@ static void a_silent_loop_is_not_alive_once_it_has_started(void)
     admin = open_admin(fake_clock);
     atomic_store(&fake_us, 100 * US_PER_S);
     MUST_EQ(ask(admin, "GET", "/livez", answer), 200);
-    admin_set_started(admin);
+    admin_set_started(admin, 1000);
     MUST_EQ(ask(admin, "GET", "/livez", answer), 200);
     atomic_fetch_add(&fake_us, 1001 * US_PER_MS);
     MUST_EQ(ask(admin, "GET", "/livez", answer), 503);
@@ -126,7 +125,7 @@ static void a_taken_port_and_a_bad_host_are_errors(void)
 {
     struct admin *admin = open_admin(real_clock);
     struct admin_options options = {
-        .host = "127.0.0.1", .port = admin_port(admin), .clock_us = real_clock, .stuck_ms = 1000};
+        .host = "127.0.0.1", .port = admin_port(admin), .clock_us = real_clock};
     struct admin *other = NULL;
 
     MUST_ERR(admin_open(&options, &other), ERR_EXISTS);

@@ -107,7 +107,7 @@ static void on_tick(struct loop_timer *timer, void *ctx)
 static void open_world(struct world *world)
 {
     static struct rpc_method methods[3];
-    struct admin_options admin = {.host = "127.0.0.1", .clock_us = clock_boot_us, .stuck_ms = 1000};
+    struct admin_options admin = {.host = "127.0.0.1", .clock_us = clock_boot_us};
     struct rpc_server_options server;
 
     memset(world, 0, sizeof(*world));
