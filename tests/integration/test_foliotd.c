@@ -428,11 +428,15 @@ static long count_sleeps(pid_t pid, long *loop)
  * quiet, which a broker that wakes too often never is. */
 static void an_idle_broker_sleeps(void)
 {
+    static const char *const flags[] = {SHARDS, "--audit-every=8s", NULL}; // As without a flag.
     struct scene scene = {0};
     long all = LONG_MAX;
     long loop = LONG_MAX;
 
-    open_one(&scene, "idle");
+    fixture_open(&scene.fixture, "idle");
+    world_open(&scene.world);
+    daemon_start(&scene.a, &scene.fixture, "a", flags);
+    daemon_wait_ready(&scene.a);
     world_wait(&scene.world, 8000); // Nothing may happen, so there is nothing to wait for.
     for (int span = 0; span < IDLE_SPANS && (loop > IDLE_LOOP_MAX || all > IDLE_ALL_MAX); span++) {
         long loop_before;

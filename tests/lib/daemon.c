@@ -91,7 +91,7 @@ static bool has_flag(const char *const *flags, const char *flag)
 void daemon_start(struct daemon *daemon, const struct fixture *fixture, const char *name,
                   const char *const *flags)
 {
-    char own[7][FIXTURE_TEXT_MAX + 32];
+    char own[8][FIXTURE_TEXT_MAX + 32];
     const char *all[DAEMON_FLAGS_MAX];
     size_t count = 0;
     int log;
@@ -107,6 +107,7 @@ void daemon_start(struct daemon *daemon, const struct fixture *fixture, const ch
     put(own[4], sizeof(own[4]), "--listen=127.0.0.1:0");
     put(own[5], sizeof(own[5]), "--admin-listen=127.0.0.1:0");
     put(own[6], sizeof(own[6]), "--log-format=json");
+    put(own[7], sizeof(own[7]), "--audit-every=1s");
     for (size_t i = 0; i < ARRAY_COUNT(own); i++) {
         if (!has_flag(flags, own[i])) {
             all[count++] = own[i];
@@ -171,8 +172,27 @@ int daemon_wait_end(struct daemon *daemon, int limit_ms)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* What its auditor has found so far (docs/METRICS.md). */
+static void must_be_sound(const struct daemon *daemon)
+{
+    static const char *const figures[] = {"foliot_audit_rows_unheld", "foliot_audit_claims_overdue",
+                                          "foliot_audit_entries_rowless",
+                                          "foliot_audit_shards_unowned"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(figures); i++) {
+        double found = daemon_metric(daemon, figures[i]);
+
+        if (found > 0) {
+            must_fail(MUST_HERE, "the auditor of %s says %s %.0f", daemon->name, figures[i], found);
+        }
+    }
+}
+
 void daemon_stop(struct daemon *daemon)
 {
+    if (daemon->admin[0] != '\0') {
+        must_be_sound(daemon);
+    }
     daemon_signal(daemon, SIGTERM);
     MUST_EQ(daemon_wait_end(daemon, STOP_LIMIT_MS), 0);
     (void)unlink(daemon->log_path);
