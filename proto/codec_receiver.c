@@ -23,13 +23,13 @@ _Static_assert((int)DELIVERY_DONE == (int)FOLIOT__V1__OUTCOME__OUTCOME_DONE &&
                    (int)DELIVERY_OBSOLETE == (int)FOLIOT__V1__OUTCOME__OUTCOME_OBSOLETE,
                "outcomes have the same numbers on the wire");
 
-int codec_write_delivery(const struct delivery *delivery, struct buf *out)
+/* tags: NULL if there are none. */
+static int write_delivery(const struct delivery *delivery, struct tags_wire *tags, struct buf *out)
 {
     Foliot__V1__Attempt message;
     Google__Protobuf__Timestamp due;
     Google__Protobuf__Timestamp deadline;
     Google__Protobuf__Timestamp expire;
-    struct tags_wire tags;
     struct name_text text;
 
     foliot__v1__attempt__init(&message);
@@ -49,9 +49,11 @@ int codec_write_delivery(const struct delivery *delivery, struct buf *out)
     if (delivery->expire_ms != 0) {
         message.expire_time = write_time(delivery->expire_ms, &expire);
     }
-    write_tags(delivery->tags, &foliot__v1__attempt__tags_entry__descriptor, &tags);
-    message.n_tags = tags.count;
-    message.tags = (Foliot__V1__Attempt__TagsEntry **)(void *)tags.list;
+    if (tags != NULL) {
+        write_tags(delivery->tags, &foliot__v1__attempt__tags_entry__descriptor, tags);
+        message.n_tags = tags->count;
+        message.tags = (Foliot__V1__Attempt__TagsEntry **)(void *)tags->list;
+    }
     if (delivery->traceparent != NULL) {
         message.traceparent = wire_text(delivery->traceparent);
     }
@@ -59,6 +61,19 @@ int codec_write_delivery(const struct delivery *delivery, struct buf *out)
         message.tracestate = wire_text(delivery->tracestate);
     }
     return message_write_element(ATTEMPTS_NUMBER, &message.base, out);
+}
+
+NEVER_INLINE static int write_tagged_delivery(const struct delivery *delivery, struct buf *out)
+{
+    struct tags_wire tags;
+
+    return write_delivery(delivery, &tags, out);
+}
+
+int codec_write_delivery(const struct delivery *delivery, struct buf *out)
+{
+    return delivery->tags.len == 0 ? write_delivery(delivery, NULL, out)
+                                   : write_tagged_delivery(delivery, out);
 }
 
 int codec_read_deliver(struct slice bytes, struct arena *arena, struct delivery_batch *out,

@@ -20,8 +20,8 @@ _Static_assert(SAME_SHAPE(Foliot__V1__CreateTaskRequest__TagsEntry) &&
                    SAME_SHAPE(Foliot__V1__Attempt__TagsEntry),
                "entries of all maps of tags look alike");
 
-int read_tags(tag_entry *const *entries, size_t count, struct arena *arena, struct place place,
-              struct slice *out)
+NEVER_INLINE static int read_some_tags(tag_entry *const *entries, size_t count, struct arena *arena,
+                                       struct place place, struct slice *out)
 {
     struct tag tags[TAG_COUNT_MAX];
     char text[TAGS_BYTES_MAX];
@@ -29,12 +29,8 @@ int read_tags(tag_entry *const *entries, size_t count, struct arena *arena, stru
     size_t len;
     uint8_t *copy;
 
-    *out = (struct slice){NULL, 0};
     for (size_t i = 0; i < count && i < TAG_COUNT_MAX; i++) {
         tags[i] = (struct tag){slice_of(entries[i]->key), slice_of(entries[i]->value)};
-    }
-    if (count == 0) {
-        return 0;
     }
     if (tags_write(tags, count, text, &len, errmsg, sizeof(errmsg)) != 0) {
         return refuse_value(&place, "TAGS_INVALID", "%s", errmsg);
@@ -49,6 +45,13 @@ int read_tags(tag_entry *const *entries, size_t count, struct arena *arena, stru
     memcpy(copy, text, len);
     *out = (struct slice){copy, len};
     return 0;
+}
+
+int read_tags(tag_entry *const *entries, size_t count, struct arena *arena, struct place place,
+              struct slice *out)
+{
+    *out = (struct slice){NULL, 0};
+    return count == 0 ? 0 : read_some_tags(entries, count, arena, place, out);
 }
 
 struct slice read_reply_tags(tag_entry *const *entries, size_t count, struct arena *arena)

@@ -14,6 +14,9 @@
 
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* For a rare case with large variables, which the compiler fills with zeros at every call. */
+#define NEVER_INLINE __attribute__((noinline))
+
 /* The struct that embeds `member`, from the member's address. */
 #define CONTAINER_OF(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
