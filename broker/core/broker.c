@@ -38,6 +38,7 @@ static int init_databases(struct broker *broker)
     for (uint32_t i = 0; i < count; i++) {
         struct database *database = &broker->databases[i];
 
+        list_init(&database->unsettled);
         database->lead_ms = CLAIM_LEAD_MS_MIN;
         database->checks = mem_new(broker->options.cluster.shard_count, sizeof(*database->checks));
         if (writer_init(&database->writer, broker, i) != 0 || database->checks == NULL) {
@@ -54,7 +55,6 @@ static void init_lists(struct broker *broker)
     list_init(&broker->all_flights);
     list_init(&broker->touched);
     list_init(&broker->answered);
-    list_init(&broker->unsettled);
     list_init(&broker->orders_asking);
     list_init(&broker->orders_idle);
     slabs_init(&broker->entries);

@@ -631,7 +631,7 @@ void claim_settle(struct shard *shard, struct entry *entry)
         list_init(&entry->ready);
     }
     if (!writer_has_room(writer, WRITER_SETTLE)) {
-        list_add(&broker->unsettled, &entry->ready);
+        list_add(&broker->databases[shard->database].unsettled, &entry->ready);
         return;
     }
     if (entry->flying) {
@@ -727,7 +727,7 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
         return;
     }
     if (result == ERR_UNAVAILABLE) {
-        list_add(&broker->unsettled, &entry->ready);
+        list_add(&broker->databases[shard->database].unsettled, &entry->ready);
         return;
     }
     if (result != 0) {
@@ -753,20 +753,26 @@ void claim_settled(struct shard *shard, struct entry *entry, struct flight *flig
     entry_free(shard, entry);
 }
 
+/* As many as find room: behind a commit that is slow all outcomes of a drain wait here, and most
+ * turns of the loop have room for none. */
+static void settle_waiting(struct broker *broker, struct database *database)
+{
+    struct list *link;
+
+    if (broker->now.boot < database->writer.retry_at) {
+        return;
+    }
+    while (writer_has_room(&database->writer, WRITER_SETTLE) &&
+           (link = list_take_first(&database->unsettled)) != NULL) {
+        struct entry *entry = CONTAINER_OF(link, struct entry, ready);
+
+        claim_settle(&broker->shards[entry->shard], entry);
+    }
+}
+
 void claim_step(struct broker *broker)
 {
-    struct list again;
-
-    list_init(&again);
-    list_move_all(&again, &broker->unsettled);
-    for (struct list *link; (link = list_take_first(&again)) != NULL;) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, ready);
-        struct shard *shard = &broker->shards[entry->shard];
-
-        if (broker->now.boot < broker->databases[shard->database].writer.retry_at) {
-            list_add(&broker->unsettled, link);
-        } else {
-            claim_settle(shard, entry);
-        }
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        settle_waiting(broker, &broker->databases[i]);
     }
 }

@@ -88,7 +88,7 @@ void flight_check(struct broker *broker, struct flight *flight);
 /* Everything in the window has been read: flights adrift that found no task are over. */
 void claim_clear_adrift(struct shard *shard);
 
-/* Retry what found no room. Once per tick. */
+/* Retry what found no room, as far as there is some now. Once per tick. */
 void claim_step(struct broker *broker);
 
 #endif

@@ -60,7 +60,7 @@ enum entry_state {
 struct entry {
     union {
         struct wheel_node node; /* WAITING, ASLEEP, CLAIMED, HELD */
-        struct list ready;      /* READY: in queue_state.ready; SETTLING: in broker.unsettled */
+        struct list ready;      /* READY: in queue_state.ready; SETTLING: in database.unsettled */
     };
     int64_t seq;
     uint32_t next; /* entry_index.c's */

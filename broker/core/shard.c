@@ -548,7 +548,7 @@ static void begin_drain(struct shard *shard)
 /* Whether an outcome still waits for room in the writer. */
 static bool has_unsettled(const struct shard *shard)
 {
-    list_foreach (link, &shard->broker->unsettled) {
+    list_foreach (link, &shard->broker->databases[shard->database].unsettled) {
         if (CONTAINER_OF(link, struct entry, ready)->shard == shard->id) {
             return true;
         }

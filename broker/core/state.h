@@ -237,7 +237,8 @@ struct database {
     struct wheel waiting; /* WAITING entries, by due time; runs lead_ms ahead of the clock */
     bool is_wheel_set;    /* the clock has been known once */
     struct writer writer;
-    span_ms lead_ms; /* claims go out this long before due */
+    struct list unsettled; /* SETTLING entries that found no room in the writer */
+    span_ms lead_ms;       /* claims go out this long before due */
     struct store_read epochs;
     struct epoch_check *checks;
     bool is_checking;
@@ -267,7 +268,6 @@ struct broker {
     struct list all_flights;
     struct list touched;       /* shards to look at in this tick */
     struct list answered;      /* calls whose callback is owed */
-    struct list unsettled;     /* SETTLING entries that found no room in their writer */
     struct list orders_asking; /* order keys to be read for, first come first served */
     struct list orders_idle;   /* the others, the one at rest for longest first */
     uint32_t orders_asking_count;
