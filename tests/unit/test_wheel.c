@@ -11,7 +11,12 @@
 #include "lib/base/prng.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <string.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define FLEET     200 /* timers of a run against the oracle */
 #define ALL       1000000
@@ -560,6 +565,95 @@ Test(wheel, begins_in_any_memory_and_touches_little_of_it)
         touched += ((const unsigned char *)wheel.heads)[i] != 0xa5;
     }
     cr_assert(touched <= 4096, "%zu bytes of slots", touched);
+}
+
+/* ---- what a cancel reads ---- */
+
+#define SPREAD 64 /* timers, each alone in its page */
+
+/* The lists of all slots, and behind them a page for each timer. */
+struct spread {
+    size_t page;
+    uint8_t *nodes;
+    struct wheel *wheel;
+    size_t guarded; /* of its bytes: whole pages that hold lists and nothing else */
+    volatile sig_atomic_t touched;
+};
+
+static struct spread spread;
+
+static struct wheel_node *node_of(int i)
+{
+    return (struct wheel_node *)(void *)(spread.nodes + (size_t)i * spread.page);
+}
+
+static void guard(int protection)
+{
+    cr_assert_eq(mprotect(spread.wheel, spread.guarded, protection), 0);
+    cr_assert_eq(mprotect(spread.nodes, SPREAD * spread.page, protection), 0);
+}
+
+/* A guarded page is touched: count it, and let it be touched from now on. */
+static void on_touch(int number, siginfo_t *info, void *context)
+{
+    uint8_t *at = info->si_addr;
+
+    (void)number;
+    (void)context;
+    spread.touched++;
+    REQUIRE(mprotect(at - (uintptr_t)at % spread.page, spread.page, PROT_READ | PROT_WRITE) == 0);
+}
+
+static void *map_pages(size_t bytes)
+{
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    cr_assert_neq(pages, MAP_FAILED);
+    return pages;
+}
+
+static void spread_init(void)
+{
+    struct sigaction action = {.sa_sigaction = on_touch, .sa_flags = SA_SIGINFO};
+
+    spread.page = (size_t)sysconf(_SC_PAGESIZE);
+    spread.nodes = map_pages(SPREAD * spread.page);
+    spread.wheel = map_pages(sizeof(*spread.wheel));
+    spread.guarded = sizeof(spread.wheel->heads) / spread.page * spread.page;
+    cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
+    wheel_init(spread.wheel, NOW_START);
+}
+
+/* DESIGN 15. What is not counted are 22 KiB of bits and counters behind the lists, which all timers
+ * share, and the node itself, which whoever cancels has looked at. */
+Test(wheel, a_cancel_touches_two_places_in_memory_at_most)
+{
+    struct prng prng;
+
+    spread_init();
+    prng_init(&prng, 15);
+    for (int round = 0; round < 200; round++) {
+        wall_ms span = INT64_C(1) << prng_below(&prng, 40);
+        int victim = (int)prng_below(&prng, SPREAD);
+        const struct wheel_node *node = node_of(victim);
+
+        for (int i = 0; i < SPREAD; i++) {
+            wheel_node_init(node_of(i));
+            wheel_add(spread.wheel, node_of(i),
+                      NOW_START + (wall_ms)prng_below(&prng, (uint64_t)span));
+        }
+        guard(PROT_NONE);
+        cr_assert_eq(mprotect(node_of(victim), spread.page, PROT_READ | PROT_WRITE), 0);
+        spread.touched = 0;
+        wheel_del(spread.wheel, node_of(victim));
+        cr_assert(spread.touched >= 1 && spread.touched <= 2, "%d places, due at %" PRId64,
+                  (int)spread.touched, node->due_ms);
+        guard(PROT_READ | PROT_WRITE);
+        cr_assert_null(wheel_check(spread.wheel));
+        for (int i = 0; i < SPREAD; i++) {
+            wheel_del(spread.wheel, node_of(i));
+        }
+    }
 }
 
 Test(wheel, an_invariant_check_bites)
