@@ -498,6 +498,9 @@ static void greet(struct pg_conn *conn)
                    " set_config('enable_seqscan', 'off', false),"
                    // A bitmap has no order: a page would read all rows that are due to sort them.
                    " set_config('enable_bitmapscan', 'off', false),"
+                   // Else an index without the wanted column in front, read whole, looks as cheap
+                   // to find ids by as theirs, in a table of few live rows and many dead ones.
+                   " set_config('seq_page_cost', '0', false),"
                    // What cannot do without a sequential scan then looks dear enough to compile.
                    " set_config('jit', 'off', false),"
                    " set_config('statement_timeout', '0', false),"
