@@ -26,10 +26,11 @@
 /* Payloads that come along with the sample: a few hundred small ones, or two of the largest. */
 #define SAMPLE_BYTES_MAX ((size_t)2 * PAYLOAD_BYTES_MAX)
 
-/* So many circles through the rows of a shard begin one bucket before the end of the last one; the
- * next begins at the very first row, as after a fault. To do so each time would be to walk past all
- * that has ended since somebody opened a snapshot. */
-#define SHORT_CIRCLES 15U
+/* For so many turns the circles through the rows of a shard begin one bucket before the end of the
+ * last one; the next begins at the very first row, as after a fault. To do so more often would be
+ * to walk past all that has ended since somebody opened a snapshot. Not in circles: few shards are
+ * once round in a few turns. */
+#define SHORT_CIRCLES_TURNS 150
 
 /* So late is late: far above start_by and its margin, and what a busy commit takes. */
 #define LATE_MS 10000
@@ -84,7 +85,7 @@ struct audited {
     uint32_t found[FAULT_COUNT]; /* at the last look */
     struct place place;          /* up to here its rows have been looked at, in this circle */
     uint32_t serial;             /* of the shard in that circle */
-    uint32_t short_circles;      /* since the last that began at the first row */
+    boot_us whole_at;            /* when a circle began at the first row */
     uint32_t position;           /* the same for its tasks in memory */
     boot_us unowned_since;       /* 0: it has an owner */
 };
@@ -364,9 +365,9 @@ static bool is_fresh(const struct look *look)
 }
 
 /* The next look begins at the very first row. */
-static void begin_whole_circle(struct audited *audited)
+static void begin_whole_circle(struct audited *audited, boot_us now)
 {
-    audited->short_circles = 0;
+    audited->whole_at = now;
     audited->place = (struct place){INT64_MIN, 0};
 }
 
@@ -374,17 +375,18 @@ static void begin_whole_circle(struct audited *audited)
 static void move_on(const struct look *look, const struct store_read *rows)
 {
     struct audited *audited = &look->audit->shards[look->shard->id];
+    const struct broker *broker = look->audit->broker;
+    boot_us whole_us = broker->options.audit_ms * US_PER_MS * SHORT_CIRCLES_TURNS;
     const struct task *last = rows->row_count == 0 ? NULL : &rows->rows[rows->row_count - 1];
 
     if (rows->has_more && last != NULL && due_bucket(last->due_ms) < rows->to_bucket) {
         audited->place = (struct place){due_bucket(last->due_ms), last->id.seq};
         return;
     }
-    if (audited->short_circles == SHORT_CIRCLES) {
-        begin_whole_circle(audited);
+    if (broker->now.boot - audited->whole_at >= whole_us) {
+        begin_whole_circle(audited, broker->now.boot);
         return;
     }
-    audited->short_circles++;
     audited->place = (struct place){rows->to_bucket - 2, INT64_MAX};
 }
 
@@ -453,7 +455,7 @@ static void send_rows(struct look *look)
 
     if (audited->serial != look->serial || audited->found[FAULT_ROW] > 0) {
         audited->serial = look->serial;
-        begin_whole_circle(audited);
+        begin_whole_circle(audited, look->audit->broker->now.boot);
     }
     look->rows = (struct store_read){.kind = STORE_READ_SLICE,
                                      .after_bucket = audited->place.bucket,
