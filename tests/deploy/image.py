@@ -5,20 +5,18 @@ and mounts, a root that cannot be written, no capability, probes at their times,
 
   image.py [PART OF A CASE'S NAME …]
 
-By hand: some minutes, as root, with Debian's packages buildah and debootstrap. The image's base is
-made from Debian's packages, so that no registry is needed; it has what debian:bookworm-slim has, and
-manual pages. There is no API server: who asks the probes here is not the kubelet. Ends with "N
+By hand: some minutes, as root, with Debian's packages buildah, debootstrap and python3-yaml. The
+image's base is made from Debian's packages, so that no registry is needed; it has what
+debian:bookworm-slim has, and manual pages. There is no API server: who asks the probes here is not the kubelet. Ends with "N
 passed, N failed".
 """
 import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import yaml
 
@@ -26,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/lib")]
 import cases  # noqa: E402
 import cluster as harness  # noqa: E402
+import pods  # noqa: E402
 import processes  # noqa: E402
 
 BASE = "docker.io/library/debian:bookworm-slim"
@@ -87,27 +86,22 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Pod(harness.Broker):
+class Pod(pods.Pod):
     """A container of the StatefulSet. It is the first process of its name space, as in a pod."""
 
     def __init__(self, cluster, name, world):
-        self.grpc, self.admin = cluster.addresses_of(name)
-        self.label = name
-        self.world = world
-        cluster.starts += 1
-        container = world.container
-        values = world.environment(name) | {
+        grpc, admin = cluster.addresses_of(name)
+        values = world.manifest.environment(name) | {
             # No names are served here, and the ports of a machine are shared.
-            "FOLIOT_ADVERTISE": self.grpc, "FOLIOT_LISTEN": self.grpc,
-            "FOLIOT_ADMIN_LISTEN": self.admin, "FOLIOT_ZOOKEEPER_HOSTS": cluster.zk,
-            "FOLIOT_ZOOKEEPER_ROOT": cluster.zk_root, "FOLIOT_CLUSTER_SHARDS": str(SHARDS),
-            "FOLIOT_TARGETS_ALLOW": "127.0.0.1:*"}
-        harness.Process.__init__(
-            self, f"{name}.{cluster.starts}",
+            "FOLIOT_ADVERTISE": grpc, "FOLIOT_LISTEN": grpc, "FOLIOT_ADMIN_LISTEN": admin,
+            "FOLIOT_ZOOKEEPER_HOSTS": cluster.zk, "FOLIOT_ZOOKEEPER_ROOT": cluster.zk_root,
+            "FOLIOT_CLUSTER_SHARDS": str(SHARDS), "FOLIOT_TARGETS_ALLOW": "127.0.0.1:*"}
+        super().__init__(
+            cluster, name, world.manifest,
             ["env", f"ROOT={world.tree}", f"USER={USER}", f"MOUNTS={world.mounts()}",
              "unshare", "--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh",
              *(f"{key}={value}" for key, value in values.items()),
-             *world.entrypoint, *container["args"]], cluster.folder)
+             *world.entrypoint, *world.manifest.container["args"]])
 
     def first(self):
         """The pod's first process: what is started last of all that came of our child."""
@@ -119,26 +113,8 @@ class Pod(harness.Broker):
     def signal(self, number):
         processes.send([self.first()], number)
 
-    def probe(self, name):
-        return self.get(self.world.container[name]["httpGet"]["path"])[0] == 200
-
-    def wait_started(self):
-        probe = self.world.container["startupProbe"]
-        harness.until("the startup probe", lambda: self.alive() and self.probe("startupProbe"),
-                      probe["periodSeconds"] * probe["failureThreshold"])
-
-    def delete(self):
-        """preStop, then SIGTERM, then no more than what is left of the grace period. Its status and
-        seconds from the signal on."""
-        grace_s = self.world.pod["terminationGracePeriodSeconds"]
-        start = time.monotonic()
-        must("nsenter", "--target", self.first(), "--mount", "--pid", "--root", "--wd",
-             *self.world.container["lifecycle"]["preStop"]["exec"]["command"])
-        assert self.probe("readinessProbe"), "it serves until it is told to end"
-        told = time.monotonic()
-        self.signal(signal.SIGTERM)
-        status = self.popen.wait(grace_s - (told - start))
-        return status, time.monotonic() - told
+    def run_inside(self, command):
+        must("nsenter", "--target", self.first(), "--mount", "--pid", "--root", "--wd", *command)
 
 
 class World:
@@ -150,24 +126,11 @@ class World:
         self.tree = engine.build()
         rendered = must("kubectl", "kustomize", ROOT / "deploy/k8s/overlays/ha")
         objects = list(yaml.safe_load_all(rendered))
-        self.pod = self.one(objects, "StatefulSet")["spec"]["template"]["spec"]
-        self.container = self.pod["containers"][0]
-        self.settings = self.one(objects, "ConfigMap")["data"]["foliotd.yaml"]
+        self.manifest = pods.StatefulSet(pods.one(objects, "StatefulSet"))
+        self.settings = pods.one(objects, "ConfigMap")["data"]["foliotd.yaml"]
         self.entrypoint = re.search(r'^ENTRYPOINT \["(.*)"\]$', (ROOT / "deploy/Dockerfile")
                                     .read_text(), re.M)[1].split('", "')
         self.volumes = {}
-
-    @staticmethod
-    def one(objects, kind):
-        return next(found for found in objects if found["kind"] == kind)
-
-    def environment(self, name):
-        facts = {"metadata.name": name, "metadata.namespace": "default"}
-        values = {}
-        for entry in self.container["env"]:
-            value = entry.get("value") or facts[entry["valueFrom"]["fieldRef"]["fieldPath"]]
-            values[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], value)
-        return values
 
     def fill_volumes(self, cluster):
         """What the ConfigMap and the Secret are in a pod."""
@@ -184,8 +147,7 @@ class World:
                 path.chmod(0o440)
 
     def mounts(self):
-        pairs = [(self.volumes[mount["name"]], mount["mountPath"])
-                 for mount in self.container["volumeMounts"]]
+        pairs = [(self.volumes[name], path) for name, path in self.manifest.mounts().items()]
         for _, path in pairs:  # An engine makes the places that things are mounted on.
             (self.tree / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
         return " ".join(f"{folder}:{path}" for folder, path in pairs)
@@ -218,25 +180,25 @@ def owned(pod):
 def pods_answer_their_probes_serve_and_leave_in_good_order(world):
     with harness.Cluster("release", SHARDS) as cluster:
         world.fill_volumes(cluster)
-        pods = [start(cluster, f"foliot-{i}", world) for i in range(2)]
+        played = [start(cluster, f"foliot-{i}", world) for i in range(2)]
         cluster.wait_ready()
-        for pod in pods:
+        for pod in played:
             assert pod.probe("livenessProbe") and pod.probe("readinessProbe"), pod.page()
             lines = pathlib.Path("/proc", str(pod.first()), "status").read_text()
             for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
                 assert re.search(rf"^{name}:\t0+$", lines, re.M), lines
-        harness.until("the shards to be shared", lambda: [owned(pod) for pod in pods] ==
+        harness.until("the shards to be shared", lambda: [owned(pod) for pod in played] ==
                       [SHARDS // 2] * 2)
         cluster.start_receiver()
         cluster.cli("queue", "create", "pods", "--target", f"receiver://{cluster.target}")
         load = cluster.start_load("load", "--queue", "pods", "--rate", "50", "--count", str(TASKS),
                                   "--delay-max", "3s", "--keyed", "--patience", "60s")
-        status, took_s = pods[0].delete()
-        assert status == 0, (status, pods[0].err.read_text()[-2000:])
+        status, took_s = played[0].delete()
+        assert status == 0, (status, played[0].err.read_text()[-2000:])
         print(f"  ended {took_s:.1f} s after SIGTERM", flush=True)
-        pods[0] = start(cluster, "foliot-0", world)
+        played[0] = start(cluster, "foliot-0", world)
         cluster.wait_ready()
-        harness.until("the shards to be shared again", lambda: [owned(pod) for pod in pods] ==
+        harness.until("the shards to be shared again", lambda: [owned(pod) for pod in played] ==
                       [SHARDS // 2] * 2)
         harness.until("the load to end", lambda: not load.alive(), 90)
         judge = harness.Judge(SHARDS)
@@ -250,7 +212,7 @@ def pods_answer_their_probes_serve_and_leave_in_good_order(world):
             return not again.lost() and not again.early() and again.repeats() == 0
 
         harness.until("all tasks to have come, once", all_came)
-        for pod in pods:
+        for pod in played:
             assert pod.delete()[0] == 0
 
 

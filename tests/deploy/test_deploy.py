@@ -21,6 +21,7 @@ import tempfile
 import urllib.request
 
 import devmode
+import pods
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ["FOLIOT_BUILD_DIR"])
@@ -86,25 +87,18 @@ def settings_in_the_manifests_are_good(folder):
     """The broker itself reads the ConfigMap with the environment that the pod would have."""
     for overlay in OVERLAYS:
         found = objects(overlay)
-        pod = one(found, "StatefulSet")["spec"]["template"]["spec"]
-        container = pod["containers"][0]
+        brokers = pods.StatefulSet(one(found, "StatefulSet"))
         config = folder / f"{overlay}.yaml"
         config.write_text(one(found, "ConfigMap")["data"]["foliotd.yaml"])
         databases = folder / "databases"
         databases.write_text("db0=host=postgres dbname=foliot user=foliot password=secret\n")
-        mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
-        facts = {"metadata.name": "foliot-0", "metadata.namespace": "default"}
-        values = {}
-        for entry in container["env"]:
-            value = entry.get("value")
-            if value is None:
-                value = facts[entry["valueFrom"]["fieldRef"]["fieldPath"]]
-            values[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], value)
+        mounts, args = brokers.mounts().values(), brokers.container["args"]
+        values = brokers.environment("foliot-0")
         assert str(pathlib.Path(values["FOLIOT_DATABASES_FILE"]).parent) in mounts, mounts
-        assert str(pathlib.Path(container["args"][1]).parent) in mounts, mounts
+        assert str(pathlib.Path(args[1]).parent) in mounts, mounts
         values["FOLIOT_DATABASES_FILE"] = str(databases)
-        must([FOLIOTD, container["args"][0], config, "--check-config"], env=values)
-        printed = must([FOLIOTD, container["args"][0], config, "--print-config"], env=values)
+        must([FOLIOTD, args[0], config, "--check-config"], env=values)
+        printed = must([FOLIOTD, args[0], config, "--print-config"], env=values)
         assert "foliot-0.foliot-brokers.default.svc:7400" in printed, printed
         assert "secret" not in printed, printed
 
@@ -112,20 +106,20 @@ def settings_in_the_manifests_are_good(folder):
 def the_grace_period_is_longer_than_a_drain(folder):
     for overlay in OVERLAYS:
         found = objects(overlay)
-        spec = one(found, "StatefulSet")["spec"]["template"]["spec"]
-        pause_s = int(spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
+        brokers = pods.StatefulSet(one(found, "StatefulSet"))
+        pause_s = int(brokers.pre_stop[1])
         text = one(found, "ConfigMap")["data"]["foliotd.yaml"]
         drain_s = int(re.search(r"^drain:\n  timeout: (\d+)s", text, re.M)[1])
-        assert spec["terminationGracePeriodSeconds"] >= pause_s + drain_s + CLOSE_S, overlay
+        assert brokers.grace_s >= pause_s + drain_s + CLOSE_S, overlay
 
 
 def services_and_policies_choose_the_brokers(folder):
     for overlay in OVERLAYS:
         found = objects(overlay)
-        brokers = one(found, "StatefulSet")
-        labels = brokers["spec"]["template"]["metadata"]["labels"]
-        ports = {port["name"] for port in brokers["spec"]["template"]["spec"]["containers"][0]["ports"]}
-        assert ("Service", brokers["spec"]["serviceName"]) in found
+        brokers = pods.StatefulSet(one(found, "StatefulSet"))
+        labels = brokers.template["metadata"]["labels"]
+        ports = {port["name"] for port in brokers.container["ports"]}
+        assert ("Service", brokers.spec["serviceName"]) in found
         for (kind, name), thing in found.items():
             chosen = {"Service": lambda: thing["spec"]["selector"],
                       "PodDisruptionBudget": lambda: thing["spec"]["selector"]["matchLabels"],

@@ -3,16 +3,12 @@
 a cluster that grows and shrinks.
 """
 import os
-import signal
-import subprocess
 import time
-
-import yaml
 
 import cluster as harness
 import hold_world
+import pods as playing
 
-BASE = harness.ROOT / "deploy/k8s/base"
 STEPS = (("bc", ""), ("def", ""), ("", "abc"))  # who is started and who is stopped: 1 → 3 → 6 → 3
 
 
@@ -57,68 +53,41 @@ def scale(options):
         return world.faults
 
 
-class Pod(harness.Broker):
-    """A broker as the StatefulSet starts it: its settings' file, its variables, its probes."""
-
-    def __init__(self, cluster, name, template):
-        self.spec = template["spec"]
-        self.container = self.spec["containers"][0]
-        self.grpc, self.admin = cluster.addresses_of(name)
-        self.label = name
-        self.starts = cluster.starts = cluster.starts + 1
-        given = {variable["name"] for variable in self.container["env"]}
-        assert {"FOLIOT_NAME", "FOLIOT_ADVERTISE", "FOLIOT_DATABASES_FILE"} <= given, given
-        secret = cluster.folder / "databases"
-        if not secret.exists():
-            secret.write_text("".join(f"db{index}={text}\n"
-                                      for index, text in enumerate(cluster.pg)), encoding="utf-8")
-        # What a pod finds by the names of its namespace is here on ports of our own.
-        here = {"FOLIOT_NAME": name, "FOLIOT_ADVERTISE": self.grpc, "FOLIOT_LISTEN": self.grpc,
-                "FOLIOT_ADMIN_LISTEN": self.admin, "FOLIOT_DATABASES_FILE": str(secret),
-                "FOLIOT_ZOOKEEPER_HOSTS": cluster.zk, "FOLIOT_CLUSTER_SHARDS": str(cluster.shards),
-                "FOLIOT_TARGETS_ALLOW": "*", "FOLIOT_AUDIT_EVERY": "2s"}
-        args = [str(BASE / "foliotd.yaml") if word.endswith("/foliotd.yaml") else word
-                for word in self.container["args"]]
-        harness.Process.__init__(self, f"{name}.{self.starts}",
-                                 [str(cluster.bin / "foliotd"), *args], cluster.folder,
-                                 env=os.environ | here)
-
-    def probe(self, name):
-        """Ask as the kubelet does; True if it is content."""
-        return self.get(self.container[name]["httpGet"]["path"])[0] == 200
-
-    def end(self, world):
-        """preStop, SIGTERM, and SIGKILL when the grace period is over."""
-        end = time.monotonic() + self.spec["terminationGracePeriodSeconds"]
-        subprocess.run(self.container["lifecycle"]["preStop"]["exec"]["command"], check=True)
-        world.expect(self.probe("livenessProbe"), f"{self.name} was not alive before SIGTERM")
-        self.signal(signal.SIGTERM)
-        try:
-            status = self.popen.wait(max(0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self.signal(signal.SIGKILL)
-            status = self.popen.wait()
-        world.expect(status == 0, f"{self.name} ended with {status}: see {self.err}")
-
-
 class Pods(hold_world.World):
     """The StatefulSet's controller, as far as a rolling update goes."""
 
     def __init__(self, options):
-        manifest = (BASE / "statefulset.yaml").read_text(encoding="utf-8")
-        self.manifest = yaml.safe_load(manifest)["spec"]
-        name = yaml.safe_load(manifest)["metadata"]["name"]
-        super().__init__(options, [f"{name}-{i}" for i in range(self.manifest["replicas"])])
+        self.manifest = playing.base()
+        super().__init__(options, self.manifest.names())
+
+    def environment(self, name):
+        """That of a pod; what it finds by the names of its namespace is here on ports of our own."""
+        cluster = self.cluster
+        grpc, admin = cluster.addresses_of(name)
+        values = self.manifest.environment(name)
+        assert {"FOLIOT_NAME", "FOLIOT_ADVERTISE", "FOLIOT_DATABASES_FILE"} <= values.keys(), values
+        secret = cluster.folder / "databases"
+        secret.write_text("".join(f"db{index}={text}\n" for index, text in enumerate(cluster.pg)),
+                          encoding="utf-8")
+        return os.environ | values | {
+            "FOLIOT_ADVERTISE": grpc, "FOLIOT_LISTEN": grpc, "FOLIOT_ADMIN_LISTEN": admin,
+            "FOLIOT_DATABASES_FILE": str(secret), "FOLIOT_ZOOKEEPER_HOSTS": cluster.zk,
+            "FOLIOT_CLUSTER_SHARDS": str(cluster.shards), "FOLIOT_TARGETS_ALLOW": "*",
+            "FOLIOT_AUDIT_EVERY": "2s"}
 
     def start_broker(self, name):
+        args = [str(playing.BASE / "foliotd.yaml") if word.endswith("/foliotd.yaml") else word
+                for word in self.manifest.container["args"]]
         with harness.uninterrupted():
-            pod = Pod(self.cluster, name, self.manifest["template"])
+            pod = playing.Pod(self.cluster, name, self.manifest,
+                              [str(self.cluster.bin / "foliotd"), *args], self.environment(name))
             self.cluster.processes.append(pod)
         self.cluster.brokers[name] = pod
 
     def replace(self, name):
         """End a pod, start its successor of the same name, wait until that counts as available."""
-        self.cluster.brokers.pop(name).end(self)
+        status, _ = self.cluster.brokers.pop(name).delete()
+        self.expect(status == 0, f"{name} ended with {status}")
         self.start_broker(name)
         pod = self.cluster.brokers[name]
         harness.until(f"{name} to be ready", lambda: pod.probe("startupProbe") and
@@ -135,7 +104,7 @@ def pods(options):
         since_us = hold_world.now_us()
         for name in list(reversed(world.names))[:options.restarts]:
             world.replace(name)
-            time.sleep(world.manifest["minReadySeconds"] if options.restarts > 1 else 1)
+            time.sleep(world.manifest.spec["minReadySeconds"] if options.restarts > 1 else 1)
         world.wait_even()
         world.expect(world.cluster.owners() == before, "the pods have other shards than before")
         world.finish_planned(since_us)
