@@ -58,11 +58,11 @@ class Lane(threading.Thread):
             time.sleep(max(0, self.start_s + line["at_s"] - calm_s - time.monotonic()))
             if self.world.is_ended:
                 break
-            if time.monotonic() > self.end_s:
-                self.unbegun += 1
-                continue
             try:
                 with self.turns.taken(line["lane"] == "alone"):
+                    if time.monotonic() > self.end_s:
+                        self.unbegun += 1
+                        continue
                     time.sleep(calm_s)
                     faults.Fault(self.world, number, line).play()
                     time.sleep(calm_s)
@@ -159,9 +159,10 @@ def run(world, options, lines):
         lane.start()
     time.sleep(max(0, begin + options.seconds - time.monotonic()))
     harness.until("the last fault to be over", lambda: all(lane.is_done for lane in lanes), 120)
-    if any(lane.unbegun for lane in lanes):
-        print(f"nemesis: the machine was too slow for {sum(lane.unbegun for lane in lanes)} of the "
-              f"{len(lines)} faults; they were not begun", flush=True)
+    unbegun = sum(lane.unbegun for lane in lanes)
+    if unbegun > 0:
+        print(f"nemesis: the machine was too slow for {unbegun} of the {len(lines)} faults; they "
+              "were not begun", flush=True)
     heal_us = journal.now_us()
     served_s = heal(world)
     probe.read()
@@ -174,6 +175,8 @@ def run(world, options, lines):
                          "the auditors' figures": auditor.faults(lambda: pages_of(world)),
                          "reports of sanitizers": sanitizer_reports(world),
                          "faults of the nemesis itself": [one.error for one in lanes if one.error],
+                         "more than a quarter of the faults were not begun":
+                             unbegun if 4 * unbegun > len(lines) else 0,
                          "producers that have not ended": sum(p.alive() for p in world.producers)}}
     probe.stop()
     quiet |= {"spans": probe.spans, "samples": probe.samples}

@@ -73,7 +73,7 @@ def a_row_that_nobody_has_is_counted(world):
     number = world.sql("SELECT id FROM foliot_data.queue WHERE name = 'held'")[0]
     world.sql(f"INSERT INTO {table(STRAY)} (seq, due_ms, created_ms, queue, attempt, failures,"
               f" unknowns, slot, payload) VALUES (5, (extract(epoch FROM clock_timestamp()) * 1000)"
-              f"::bigint - 60000, 0, {number}, 0, 0, 0, {STRAY}, '')")
+              f"::bigint - 30000, 0, {number}, 0, 0, 0, {STRAY}, '')")
     world.counts("rows", 1)
     assert world.is_logged("audit: a task is due and in nobody's hands")
     done = world.cluster.cli("cluster", "check", "-o", "json", check=False)
