@@ -12,6 +12,7 @@ uint32_t rig_entry_count_max = 10000;
 span_ms rig_audit_ms = 0;
 span_ms rig_window_ms = 60000;
 uint32_t rig_database_count = 1;
+uint32_t rig_waiting_op_max = 0;
 span_ms rig_apart_ms = 0;
 
 static int rig_submit(struct coord *coord, struct coord_request *request)
@@ -270,7 +271,8 @@ int rig_build(struct rig *rig)
                                      .session_timeout_ms = 4000,
                                      .entry_count_max = rig_entry_count_max,
                                      .window_ms = rig_window_ms,
-                                     .audit_ms = rig_audit_ms};
+                                     .audit_ms = rig_audit_ms,
+                                     .waiting_op_max = rig_waiting_op_max};
     struct store_mem_options mem_options = {.shard_count = SHARDS,
                                             .database_count = rig_database_count,
                                             .database_of = options.cluster.database_of};

@@ -77,6 +77,9 @@ extern span_ms rig_window_ms;
 extern uint32_t rig_database_count;
 extern span_ms rig_apart_ms;
 
+/* Operations of a class that may wait for commits; 0: as many as a server lets. */
+extern uint32_t rig_waiting_op_max;
+
 /* Owns all shards, and knows queue 1, when it returns. */
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);

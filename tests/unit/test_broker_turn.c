@@ -229,8 +229,8 @@ Test(broker_turn, a_pause_does_not_keep_it_awake_when_clocks_are_apart)
     rig_close(&rig);
 }
 
-/* A turn in which reads of the first database hang. */
-static void turn_with_one_mute(void)
+/* A turn in which requests of a kind to the first database hang. */
+static void turn_with_one_mute(enum store_mem_kind kind)
 {
     size_t hanging = 0;
 
@@ -239,7 +239,7 @@ static void turn_with_one_mute(void)
         struct store_mem_info info;
 
         store_mem_info(request, &info);
-        if (info.kind == STORE_MEM_READ && info.database == 0) {
+        if (info.kind == kind && info.database == 0) {
             hanging++;
         } else {
             (void)store_mem_step(rig.mem, request);
@@ -256,9 +256,38 @@ Test(broker_turn, a_database_that_is_mute_holds_up_no_order_key_of_another)
     create(6000, 300, 1, 6000);
     for (int i = 0; i < 500; i++) {
         rig_set_time(&rig, rig_time(&rig) + 1);
-        turn_with_one_mute();
+        turn_with_one_mute(STORE_MEM_READ);
     }
     cr_assert_eq(rig.seen_count, 3000);
     run_all(6000);
+    rig_close(&rig);
+}
+
+/* More outcomes than may wait for a commit: they settle as there is room, each database by itself.
+ */
+Test(broker_turn, outcomes_that_wait_for_a_mute_database_hold_up_none_of_another)
+{
+    rig_database_count = 2;
+    rig_waiting_op_max = BROKER_WAITING_OP_MIN;
+    open_rig(10000, 60000);
+    set_queue(4000, 0);
+    for (int i = 0; i < 25; i++) {
+        create(40, 1000, 1, 0);
+    }
+    for (int i = 0; i < 5000 && rig.seen_count < 1000; i++) {
+        rig_pass(&rig, 1);
+    }
+    cr_assert_eq(rig.seen_count, 1000);
+    for (size_t i = 0; i < 1000; i++) {
+        rig_end(&rig, i, OUTCOME_DONE);
+    }
+    for (int i = 0; i < 500; i++) {
+        rig_set_time(&rig, rig_time(&rig) + 1);
+        turn_with_one_mute(STORE_MEM_WRITE);
+    }
+    cr_assert_eq(rig_entries(&rig), 500, "%u are left", rig_entries(&rig));
+    rig_pass(&rig, 500);
+    cr_assert_eq(rig_entries(&rig), 0, "%u are left", rig_entries(&rig));
+    cr_assert_eq(rig.seen_count, 1000);
     rig_close(&rig);
 }
