@@ -303,27 +303,26 @@ static const char *reason_of(enum rpc_status status)
 
 /* What this side says of a try. That the time was up says nothing of why it was not enough: the try
  * before the last one may have been told. */
-static void say_of_line(struct client_call *call, const struct rpc_reply *reply,
-                        const struct fault *before)
+static void say_of_line(struct client_call *call, const struct rpc_reply *reply)
 {
+    const struct fault before = call->fault;
     bool is_over = loop_now_us(call->client->loop) >= call->deadline_us;
-    bool is_told = is_over && reply->status == RPC_DEADLINE_EXCEEDED && before->status != RPC_OK;
+    bool is_told = is_over && reply->status == RPC_DEADLINE_EXCEEDED && before.status != RPC_OK;
 
     fault_set(&call->fault, reply->status, reason_of(reply->status), NULL, "%s: %.*s%s%s",
               call->method->what, (int)reply->message.len, (const char *)reply->message.data,
-              is_told ? "; the try before it: " : "", is_told ? before->message : "");
+              is_told ? "; the try before it: " : "", is_told ? before.message : "");
 }
 
 static void keep_answer(struct client_call *call, const struct rpc_reply *reply)
 {
-    const struct fault before = call->fault;
-
+    if (reply->status != RPC_OK && !reply->from_peer) {
+        say_of_line(call, reply);
+        return;
+    }
     call->fault = (struct fault){.status = RPC_OK};
     if (reply->status != RPC_OK) {
         fault_decode(&call->fault, reply->status, reply->message, reply->details);
-        if (!reply->from_peer) {
-            say_of_line(call, reply, &before);
-        }
     } else if (buf_append(&call->reply, reply->payload.data, reply->payload.len) != 0) {
         fault_set_err(&call->fault, ERR_NO_MEMORY, "cannot keep the answer");
         call->is_unknown = call->kind != REPEAT_READ;
