@@ -467,8 +467,9 @@ def continuations_without_end_are_hung_up_on(peer):
     client.wait_closed()
 
 
-@with_peer()
-def streams_opened_and_reset_a_hundred_thousand_times_are_hung_up_on(peer):
+def reset_flood(peer, kind, payload):
+    """Open calls that would wait for a minute, each with a frame that ends it at once, a hundred thousand times
+    if the server lets us."""
     client = Client(peer)
     encoder = hpack.Encoder()
     wait = request_headers(path="/foliot.test.Peer/Wait")
@@ -476,32 +477,24 @@ def streams_opened_and_reset_a_hundred_thousand_times_are_hung_up_on(peer):
     for stream in range(1, 200001, 2):
         client.send(frame(HEADERS, END_HEADERS, stream, encoder.encode(wait)) +
                     frame(DATA, END_STREAM, stream, message(b"60000")) +
-                    frame(RST, 0, stream, struct.pack(">I", 8)))
+                    frame(kind, 0, stream, struct.pack(">I", payload)))
         sent += 1
         if client.closed:
             break
     client.wait_closed()
     assert sent < 100000, "the flood was served"
     eventually(lambda: peer.stats()["open"] == 0)
+
+
+@with_peer()
+def streams_opened_and_reset_a_hundred_thousand_times_are_hung_up_on(peer):
+    reset_flood(peer, RST, 8)
 
 
 @with_peer()
 def resets_that_we_are_provoked_into_are_hung_up_on(peer):
     """A window that is opened too far makes the server reset the stream: work for nothing, as by our own."""
-    client = Client(peer)
-    encoder = hpack.Encoder()
-    wait = request_headers(path="/foliot.test.Peer/Wait")
-    sent = 0
-    for stream in range(1, 200001, 2):
-        client.send(frame(HEADERS, END_HEADERS, stream, encoder.encode(wait)) +
-                    frame(DATA, END_STREAM, stream, message(b"60000")) +
-                    frame(WINDOW, 0, stream, struct.pack(">I", 0x7fffffff)))
-        sent += 1
-        if client.closed:
-            break
-    client.wait_closed()
-    assert sent < 100000, "the flood was served"
-    eventually(lambda: peer.stats()["open"] == 0)
+    reset_flood(peer, WINDOW, 0x7fffffff)
 
 
 def flood(peer, raw, count=200000):
