@@ -146,20 +146,5 @@ def a_signal_ends_a_run_with_what_there_is(world):
     assert world.queues() == ["default"], "the queue was taken away"
 
 
-CASES = [value for value in list(globals().values())
-         if callable(value) and getattr(value, "__module__", "") == "__main__"
-         and not isinstance(value, type) and value.__code__.co_varnames[:1] == ("world",)]
-
-
-def main():
-    with devmode.Dev() as dev:
-        passed, failed = cases.run(CASES, World(dev))
-        code, _, err = dev.stop()
-        if code != 0:
-            failed += 1
-            print(f"foliot dev ended with {code}: {err}")
-    return cases.finish(passed, failed)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.play_on_dev(cases.of(globals()), World))

@@ -202,20 +202,5 @@ def the_cluster_is_shown(world):
     assert all(json.loads(line)["state"] == "SHARD_STATE_ACTIVE" for line in shards), shards
 
 
-CASES = [value for value in list(globals().values())
-         if callable(value) and getattr(value, "__module__", "") == "__main__"
-         and not isinstance(value, type) and value.__code__.co_varnames[:1] == ("world",)]
-
-
-def main():
-    with devmode.Dev() as dev:
-        passed, failed = cases.run(CASES, World(dev))
-        code, _, err = dev.stop()
-        if code != 0:
-            failed += 1
-            print(f"foliot dev ended with {code}: {err}")
-    return cases.finish(passed, failed)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.play_on_dev(cases.of(globals()), World))

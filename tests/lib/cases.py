@@ -3,6 +3,8 @@
 line that tools/run-tests adds up."""
 import sys
 
+import devmode
+
 
 def run(cases, world, words=None):
     """(passed, failed) of the cases whose names have one of the words in them; of all without words.
@@ -19,6 +21,24 @@ def run(cases, world, words=None):
             failed += 1
             print(f"FAILED {case.__name__}: {type(error).__name__}: {error}", flush=True)
     return passed, failed
+
+
+def of(names):
+    """The functions of a program, by its globals(), that take the world, in order."""
+    return [value for value in list(names.values())
+            if callable(value) and getattr(value, "__module__", "") == "__main__"
+            and not isinstance(value, type) and value.__code__.co_varnames[:1] == ("world",)]
+
+
+def play_on_dev(found, make_world):
+    """Cases on the world that is made of a `foliot dev`, which then has to end well; the exit status."""
+    with devmode.Dev() as dev:
+        passed, failed = run(found, make_world(dev))
+        code, _, err = dev.stop()
+        if code != 0:
+            failed += 1
+            print(f"foliot dev ended with {code}: {err}")
+    return finish(passed, failed)
 
 
 def finish(passed, failed):
