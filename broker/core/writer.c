@@ -530,10 +530,12 @@ void writer_step(struct writer *writer)
 
 boot_us writer_next_wake(const struct writer *writer)
 {
+    const struct database *database = &writer->broker->databases[writer->database];
+
     if (writer->is_flying) {
         return BOOT_NEVER; // The reply wakes us.
     }
-    if (writer_count(writer) > 0) {
+    if (writer_count(writer) > 0 || !list_is_empty(&database->unsettled)) {
         return time_max(writer->retry_at, writer->broker->now.boot);
     }
     if (!writer->broker->is_session) {

@@ -9,6 +9,7 @@
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* What one turn may do to tasks in memory. */
@@ -16,6 +17,9 @@
 
 /* Longest order key of these tests. */
 #define KEY_MAX 16
+
+/* Before a database that has refused a write is asked again, as broker.c has it. */
+#define RETRY_US (100 * US_PER_MS)
 
 static struct rig rig;
 
@@ -289,5 +293,43 @@ Test(broker_turn, outcomes_that_wait_for_a_mute_database_hold_up_none_of_another
     rig_pass(&rig, 500);
     cr_assert_eq(rig_entries(&rig), 0, "%u are left", rig_entries(&rig));
     cr_assert_eq(rig.seen_count, 1000);
+    rig_close(&rig);
+}
+
+/* Create tasks that are due soon, as many at a time as find room, and turn until all run. */
+static void start_tasks(size_t count)
+{
+    for (size_t i = 0; i < count; i += 40) {
+        create(count - i < 40 ? count - i : 40, 1000, 1, 0);
+    }
+    for (int i = 0; i < 5000 && rig.seen_count < count; i++) {
+        rig_pass(&rig, 1);
+    }
+    cr_assert_eq(rig.seen_count, count);
+}
+
+/* A broker with nothing else to do wakes for what a database has refused. */
+Test(broker_turn, an_outcome_that_was_refused_is_written_when_the_database_may_be_asked_again)
+{
+    boot_us refused_at;
+
+    open_rig(10000, 60000);
+    set_queue(10, 0);
+    start_tasks(1);
+    rig_end(&rig, 0, OUTCOME_DONE);
+    broker_tick(rig.broker, &rig.now);
+    cr_assert_not_null(rig_write(&rig));
+    refused_at = rig.now.boot;
+    store_mem_refuse(rig.mem, rig_write(&rig));
+    broker_tick(rig.broker, &rig.now);
+    cr_assert_gt(broker_next_wake(rig.broker, &rig.now), rig.now.boot, "it does not sleep");
+    do {
+        rig_set_time(&rig, START_MS - 1000 + ms_ceil(broker_next_wake(rig.broker, &rig.now)));
+        broker_tick(rig.broker, &rig.now);
+    } while (rig_write(&rig) == NULL);
+    cr_assert_eq(rig.now.boot, refused_at + RETRY_US, "it is asked after %" PRId64 " us",
+                 rig.now.boot - refused_at);
+    rig_pass(&rig, 10);
+    cr_assert_eq(rig_entries(&rig), 0);
     rig_close(&rig);
 }
