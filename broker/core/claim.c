@@ -618,22 +618,14 @@ static void settle_fill(struct shard *shard, struct entry *entry, struct store_o
     }
 }
 
-void claim_settle(struct shard *shard, struct entry *entry)
+/* The operation that ends a claim. shape: state SETTLING, and there is room. */
+static void settle_note(struct shard *shard, struct entry *entry)
 {
     struct broker *broker = shard->broker;
     struct writer *writer = &broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_SETTLE, .entry = entry};
     struct store_op *op;
 
-    if (entry->state != ENTRY_SETTLING) {
-        entry_unlink(shard, entry);
-        entry_move(entry, ENTRY_SETTLING);
-        list_init(&entry->ready);
-    }
-    if (!writer_has_room(writer, WRITER_SETTLE)) {
-        list_add(&broker->databases[shard->database].unsettled, &entry->ready);
-        return;
-    }
     if (entry->flying) {
         note.flight = entry->body.flight;
         note.flight->is_sent = true;
@@ -644,6 +636,21 @@ void claim_settle(struct shard *shard, struct entry *entry)
     op->expected_attempt = entry->attempt;
     op->attempt = entry->attempt + 1;
     settle_fill(shard, entry, op);
+}
+
+void claim_settle(struct shard *shard, struct entry *entry)
+{
+    struct database *database = &shard->broker->databases[shard->database];
+
+    entry_unlink(shard, entry);
+    entry_move(entry, ENTRY_SETTLING);
+    list_init(&entry->ready);
+    if (!list_is_empty(&database->unsettled) ||
+        !writer_has_room(&database->writer, WRITER_SETTLE)) {
+        list_add(&database->unsettled, &entry->ready); // Behind those that have waited longer.
+        return;
+    }
+    settle_note(shard, entry);
 }
 
 static void count_settled(struct broker *broker, const struct flight *flight,
@@ -766,7 +773,7 @@ static void settle_waiting(struct broker *broker, struct database *database)
            (link = list_take_first(&database->unsettled)) != NULL) {
         struct entry *entry = CONTAINER_OF(link, struct entry, ready);
 
-        claim_settle(&broker->shards[entry->shard], entry);
+        settle_note(&broker->shards[entry->shard], entry);
     }
 }
 

@@ -50,9 +50,10 @@ void claim_part(struct shard *shard, struct entry *entry, bool keep);
 
 /*
  * Write the end of a claim: what is to be written follows from the flight's outcome, or, without
- * flight, from the claim having passed its deadline. Finds room later if there is none now.
+ * flight, from the claim having passed its deadline. Finds room later if there is none now, or if
+ * others wait for it.
  *
- * shape: state CLAIMED, RUNNING or HELD (flight ended or none), or SETTLING (tried again).
+ * shape: state CLAIMED, RUNNING or HELD (flight ended or none).
  */
 void claim_settle(struct shard *shard, struct entry *entry);
 

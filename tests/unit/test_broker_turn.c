@@ -21,6 +21,9 @@
 /* Before a database that has refused a write is asked again, as broker.c has it. */
 #define RETRY_US (100 * US_PER_MS)
 
+/* Outcomes that come at once where few may wait. */
+#define SETTLED_MAX 200U
+
 static struct rig rig;
 
 static void set_queue(uint32_t concurrency, wall_ms paused_until_ms)
@@ -331,5 +334,53 @@ Test(broker_turn, an_outcome_that_was_refused_is_written_when_the_database_may_b
                  rig.now.boot - refused_at);
     rig_pass(&rig, 10);
     cr_assert_eq(rig_entries(&rig), 0);
+    rig_close(&rig);
+}
+
+/* Outcomes in the order in which they were written. */
+static struct task_id written[SETTLED_MAX];
+static size_t written_count;
+
+static void note_outcomes(struct rig *owner, const struct store_batch *batch)
+{
+    (void)owner;
+    for (size_t i = 0; i < batch->op_count; i++) {
+        if (batch->ops[i].kind == STORE_DELETE) {
+            cr_assert_lt(written_count, SETTLED_MAX);
+            written[written_count++] = batch->ops[i].task.id;
+        }
+    }
+}
+
+/* A turn that brings the answer to the write in flight, and to nothing after it. */
+static void turn_with_one_write(void)
+{
+    struct store_mem_request *request = rig_write(&rig);
+    const uint32_t before = rig.writes;
+
+    while (rig.writes == before) {
+        (void)store_mem_step(rig.mem, request);
+    }
+    broker_tick(rig.broker, &rig.now);
+}
+
+Test(broker_turn, outcomes_that_wait_for_room_are_written_before_those_that_come_later)
+{
+    rig_waiting_op_max = BROKER_WAITING_OP_MIN;
+    open_rig(10000, 60000);
+    set_queue(4000, 0);
+    start_tasks(SETTLED_MAX);
+    rig.on_write = note_outcomes;
+    for (size_t i = 0; i < SETTLED_MAX - 1; i++) {
+        rig_end(&rig, i, OUTCOME_DONE);
+    }
+    broker_tick(rig.broker, &rig.now);
+    turn_with_one_write();
+    rig_end(&rig, SETTLED_MAX - 1, OUTCOME_DONE);
+    rig_pass(&rig, 100);
+    cr_assert_eq(written_count, SETTLED_MAX);
+    for (size_t i = 0; i < SETTLED_MAX; i++) {
+        cr_assert_eq(written[i].seq, rig.seen[i].id.seq, "outcome %zu is not the %zu-th", i, i);
+    }
     rig_close(&rig);
 }
