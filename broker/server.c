@@ -310,7 +310,7 @@ static void start_turns(struct server *server)
     server->phase = SERVER_SERVING;
     rpc_health_set(server->health, true);
     if (server->admin != NULL) {
-        admin_set_started(server->admin, STUCK_TIMEOUTS * server->session_timeout_ms);
+        admin_watch(server->admin, STUCK_TIMEOUTS * server->session_timeout_ms);
     }
     SERVER_LOG(server, LOG_LEVEL_INFO, "serving", log_text("listen", server->advertise),
                log_uint("port", rpc_server_port(server->rpc)),

@@ -5,7 +5,7 @@
  *
  * Start: admin port → the backend's start (cluster from ZooKeeper, schema of every database) → gRPC
  * port → store → coordinator → core → services. What cannot be reached is tried again, with a log
- * line; meanwhile /livez says yes and /readyz no.
+ * line; meanwhile /livez says yes, /startupz and /readyz no. source: ADR 0037
  *
  * Drain (SIGTERM): health says NOT_SERVING → shards are released → clients are told to go elsewhere
  * → running attempts and open calls end, or the time is over → targets, ZooKeeper and databases are

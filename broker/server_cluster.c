@@ -54,7 +54,7 @@ static bool pause_unless_signalled(struct server *server)
 static void not_ready(struct server *server, const char *why)
 {
     if (server->admin != NULL) {
-        admin_set_ready(server->admin, why);
+        admin_set_ready(server->admin, false, why);
     }
 }
 

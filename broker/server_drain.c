@@ -157,7 +157,7 @@ static void drain(struct server *server)
     supervisor_tell("STOPPING=1");
     rpc_health_set(server->health, false);
     if (server->admin != NULL) {
-        admin_set_ready(server->admin, "draining\n");
+        admin_set_ready(server->admin, false, "draining\n");
     }
     broker_drain(server->broker, &server->now);
     rpc_server_drain(server->rpc, server->config->drain_timeout_ms, on_rpc_drained, server);

@@ -4,6 +4,7 @@
  */
 #include "broker/server_parts.h"
 
+#include "broker/readiness.h"
 #include "lib/base/beat.h"
 #include "lib/io/clock.h"
 #include "lib/io/supervisor.h"
@@ -11,7 +12,7 @@
 
 #include <string.h>
 
-#define WHY_BYTES_MAX 1024
+#define MISSING_BYTES_MAX 1024
 
 struct clock_bounds server_bounds_at(void *ctx, uint32_t database, boot_us at_us)
 {
@@ -21,23 +22,22 @@ struct clock_bounds server_bounds_at(void *ctx, uint32_t database, boot_us at_us
     return (struct clock_bounds){range.lower_us, range.upper_us, range.proven_us};
 }
 
-/* Why this broker should get no calls now, one line each; empty if it should. */
-static void say_why_not(const struct server *server, struct buf *out)
+/* Whether this broker should get calls now; a line for each thing that is missing. */
+static bool judge(const struct server *server, struct buf *missing)
 {
-    if (server->phase == SERVER_DRAINING || server->phase == SERVER_CLOSING) {
-        (void)buf_append_text(out, "draining\n");
-    }
-    if (server->session != COORD_NEW && server->session != COORD_CONNECTED) {
-        (void)buf_append_text(out, "no ZooKeeper session\n");
-    }
+    struct readiness facts = {
+        .is_draining = server->phase == SERVER_DRAINING || server->phase == SERVER_CLOSING,
+        .has_session = server->session == COORD_NEW || server->session == COORD_CONNECTED,
+        .has_queues = queue_sync_is_ready(server->queues),
+        .has_started = server->has_been_ready,
+        .database_count = server->database_count,
+    };
+
     for (uint32_t i = 0; i < server->database_count; i++) {
-        if (!server->databases[i].is_writable) {
-            (void)buf_printf(out, "database %s does not take writes\n", server->databases[i].name);
-        }
+        facts.databases[i].name = server->databases[i].name;
+        facts.databases[i].is_writable = server->databases[i].is_writable;
     }
-    if (!queue_sync_is_ready(server->queues)) {
-        (void)buf_append_text(out, "the queues have not been read\n");
-    }
+    return readiness_judge(&facts, missing);
 }
 
 static void gather_shards(const struct server *server, struct figures *figures)
@@ -89,20 +89,19 @@ static void gather(struct server *server, struct figures *figures)
     server->backend->gather(server, figures);
 }
 
-/* Why not, for the admin port; a change goes to the log. */
+/* For the admin port; a change goes to the log. */
 static void publish_readiness(struct server *server)
 {
-    struct buf why_not;
+    struct buf missing;
     bool is_ready;
 
-    buf_init(&why_not, WHY_BYTES_MAX);
-    say_why_not(server, &why_not);
-    is_ready = buf_len(&why_not) == 0;
+    buf_init(&missing, MISSING_BYTES_MAX);
+    is_ready = judge(server, &missing);
     if (is_ready != server->is_ready) {
         bool is_meant = is_ready || server->phase != SERVER_SERVING; // A drain was asked for.
 
         SERVER_LOG(server, is_meant ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
-                   is_ready ? "ready" : "not ready", log_text("why", buf_text(&why_not)));
+                   is_ready ? "ready" : "not ready", log_text("why", buf_text(&missing)));
     }
     server->is_ready = is_ready;
     if (is_ready && !server->has_been_ready) {
@@ -113,9 +112,9 @@ static void publish_readiness(struct server *server)
         }
     }
     if (server->admin != NULL) {
-        admin_set_ready(server->admin, buf_text(&why_not));
+        admin_set_ready(server->admin, is_ready, buf_text(&missing));
     }
-    buf_fini(&why_not);
+    buf_fini(&missing);
 }
 
 static void publish_figures(struct server *server)

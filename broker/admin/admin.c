@@ -23,7 +23,9 @@
 
 #define CONNECTIONS_MAX      256
 #define CONNECTION_BYTES_MAX 16384
-#define WHY_BYTES_MAX        1024
+#define MISSING_BYTES_MAX    1024
+
+#define OK_LINE "ok\n"
 
 #define TYPE_TEXT    "text/plain; charset=utf-8"
 #define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
@@ -40,11 +42,13 @@ struct admin {
     struct MHD_Daemon *daemon;
     struct admin_desk desk;
     _Atomic boot_us beat_us; /* when the loop last turned */
-    span_ms stuck_ms;        /* written before is_started, read behind it */
-    atomic_bool is_started;
-    pthread_mutex_t mutex; /* for the two below */
+    span_ms stuck_ms;        /* written before is_watched, read behind it */
+    atomic_bool is_watched;
+    pthread_mutex_t mutex; /* for what is below */
     struct page *metrics;
-    char why_not[WHY_BYTES_MAX];
+    bool has_started; /* has been ready */
+    bool is_ready;
+    char missing[MISSING_BYTES_MAX];
 };
 
 /* ---- pages ---- */
@@ -79,17 +83,19 @@ void admin_beat(struct admin *admin, boot_us now_us)
     atomic_store_explicit(&admin->beat_us, now_us, memory_order_relaxed);
 }
 
-void admin_set_started(struct admin *admin, span_ms stuck_ms)
+void admin_watch(struct admin *admin, span_ms stuck_ms)
 {
     admin->stuck_ms = stuck_ms;
     admin_beat(admin, admin->options.clock_us());
-    atomic_store(&admin->is_started, true);
+    atomic_store(&admin->is_watched, true);
 }
 
-void admin_set_ready(struct admin *admin, const char *why_not)
+void admin_set_ready(struct admin *admin, bool is_ready, const char *missing)
 {
     (void)pthread_mutex_lock(&admin->mutex);
-    (void)snprintf(admin->why_not, sizeof(admin->why_not), "%s", why_not);
+    admin->has_started = admin->has_started || is_ready;
+    admin->is_ready = is_ready;
+    (void)snprintf(admin->missing, sizeof(admin->missing), "%s", missing);
     (void)pthread_mutex_unlock(&admin->mutex);
 }
 
@@ -134,7 +140,7 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
 static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned status,
                                     const char *text)
 {
-    char copy[WHY_BYTES_MAX];
+    char copy[MISSING_BYTES_MAX + sizeof(OK_LINE)];
 
     (void)snprintf(copy, sizeof(copy), "%s", text);
     return respond(connection, status, TYPE_TEXT,
@@ -164,32 +170,35 @@ static enum MHD_Result show_live(struct admin *admin, struct MHD_Connection *con
     boot_us silent_us =
         admin->options.clock_us() - atomic_load_explicit(&admin->beat_us, memory_order_relaxed);
 
-    if (atomic_load(&admin->is_started) && silent_us > admin->stuck_ms * US_PER_MS) {
+    if (atomic_load(&admin->is_watched) && silent_us > admin->stuck_ms * US_PER_MS) {
         return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                             "the event loop does not turn\n");
     }
-    return respond_text(connection, MHD_HTTP_OK, "ok\n");
+    return respond_text(connection, MHD_HTTP_OK, OK_LINE);
 }
 
 static enum MHD_Result show_ready(struct admin *admin, struct MHD_Connection *connection)
 {
-    char why_not[WHY_BYTES_MAX];
+    char text[sizeof(OK_LINE) + MISSING_BYTES_MAX];
+    bool is_ready;
 
     (void)pthread_mutex_lock(&admin->mutex);
-    memcpy(why_not, admin->why_not, sizeof(why_not));
+    is_ready = admin->is_ready;
+    (void)snprintf(text, sizeof(text), "%s%s", is_ready ? OK_LINE : "", admin->missing);
     (void)pthread_mutex_unlock(&admin->mutex);
-    if (why_not[0] == '\0') {
-        return respond_text(connection, MHD_HTTP_OK, "ok\n");
-    }
-    return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, why_not);
+    return respond_text(connection, is_ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
 static enum MHD_Result show_started(struct admin *admin, struct MHD_Connection *connection)
 {
-    if (atomic_load(&admin->is_started)) {
-        return respond_text(connection, MHD_HTTP_OK, "ok\n");
-    }
-    return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "starting\n");
+    char text[MISSING_BYTES_MAX];
+    bool has_started;
+
+    (void)pthread_mutex_lock(&admin->mutex);
+    has_started = admin->has_started;
+    (void)snprintf(text, sizeof(text), "%s", has_started ? OK_LINE : admin->missing);
+    (void)pthread_mutex_unlock(&admin->mutex);
+    return respond_text(connection, has_started ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
 struct page_row {
@@ -321,7 +330,7 @@ int admin_open(const struct admin_options *options, struct admin **out)
     }
     admin->options = *options;
     admin->desk.clock_us = options->clock_us;
-    (void)snprintf(admin->why_not, sizeof(admin->why_not), "starting\n");
+    (void)snprintf(admin->missing, sizeof(admin->missing), "starting\n");
     if (pthread_mutex_init(&admin->mutex, NULL) != 0) {
         goto fail;
     }

@@ -24,7 +24,7 @@ struct admin_options {
 };
 
 /*
- * Listen and answer: alive, not started, not ready ("starting").
+ * Listen and answer: alive, not started, not ready, both for the reason "starting".
  *
  * errors: ERR_INVALID for the host, ERR_EXISTS if the port is taken, ERR_DENIED, ERR_IO if it
  * cannot listen there for another reason, ERR_NO_MEMORY.
@@ -37,10 +37,12 @@ uint16_t admin_port(const struct admin *admin);
 void admin_beat(struct admin *admin, boot_us now_us);
 
 /* From here on a loop that was silent for so long is not alive. */
-void admin_set_started(struct admin *admin, span_ms stuck_ms);
+void admin_watch(struct admin *admin, span_ms stuck_ms);
 
-/* Why we are not ready, lines for people; "" is ready. Copied, cut at 1 KiB. */
-void admin_set_ready(struct admin *admin, const char *why_not);
+/* Whether we are ready, and what is missing, lines for people: all that is missing if we are not,
+ * what we are ready without if we are. Copied, cut at 1 KiB. With the first time that we are, we
+ * have started, for good. */
+void admin_set_ready(struct admin *admin, bool is_ready, const char *missing);
 
 /* What /metrics shows from here on. Copied; without memory for the copy the old text stays. */
 void admin_publish(struct admin *admin, struct slice metrics);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first database, which holds the queues, is away while another one is well: tasks of the other
 one's shards are created and run on time, a broker that dies meanwhile is replaced there; queues can
-be neither read nor changed, and whoever asks is told to try again; all well by itself after. Ends
-with "N passed, N failed".
+be neither read nor changed, and whoever asks is told to try again; all well by itself after. Brokers
+that have seen both databases are ready with one and not without any; one that has not is not ready.
+Ends with "N passed, N failed".
 """
 import json
 import os
@@ -32,6 +33,16 @@ ANSWER_S = 20    # a broker gives up on a database after 3 s
 
 def now_us():
     return time.time_ns() // 1000
+
+
+def away(*databases):
+    """The lines of /readyz for databases that are away."""
+    return "".join(f"database {name} does not take writes\n" for name in databases)
+
+
+def says(broker, status, body):
+    """Wait until a broker says about its readiness what it should."""
+    harness.until(f"{status} and '{body}'", lambda: broker.get("/readyz") == (status, body))
 
 
 class World:
@@ -85,8 +96,8 @@ def tasks_of_other_databases_go_on(world):
     world.away_us = now_us()
     harness.until("its shards to be given up", lambda: cluster.owned() == SHARDS // 2)
     for broker in cluster.brokers.values():
-        harness.until("it to say so", lambda each=broker: each.get("/readyz") ==
-                      (503, "database db0 does not take writes\n"))
+        says(broker, 200, "ok\n" + away("db0"))
+        assert broker.metric("foliot_ready") == 1, "it names what is away, and is ready"
     made = [cluster.cli("task", "create", "-q", "q", "-o", "name").stdout.split()[0]
             for _ in range(COUNT)]
     assert all(world.is_other(task) for task in made), made
@@ -119,12 +130,26 @@ def a_broker_that_dies_meanwhile_is_replaced(world):
     late = cluster.start_broker("c")
     harness.until("a new one to wait for it", lambda: late.get("/readyz")[1] ==
                   "a database cannot be brought up to date\n")
-    assert late.get("/startupz")[0] == 503 and late.get("/livez")[0] == 200
+    assert late.get("/readyz")[0] == 503 and late.get("/startupz")[0] == 503
+    assert late.get("/livez")[0] == 200
+
+
+def without_any_database_no_broker_is_ready(world):
+    cluster = world.cluster
+    cluster.server("kill-pg", "1")
+    says(cluster.brokers["a"], 503, away("db0", "db1"))
+    harness.until("its figures", lambda: cluster.brokers["a"].metric("foliot_ready") == 0)
+    assert cluster.brokers["a"].get("/startupz") == (200, "ok\n"), "that it has seen all stays so"
+    cluster.server("start-pg", "1")
+    says(cluster.brokers["a"], 200, "ok\n" + away("db0"))
 
 
 def all_is_well_by_itself_after(world):
     cluster = world.cluster
     cluster.server("start-pg", "0")
+    for broker in cluster.brokers.values():
+        says(broker, 200, "ok\n")
+        assert broker.get("/startupz")[0] == 200
     cluster.wait_ready()
     cluster.cli("queue", "pause", "q")
     cluster.cli("queue", "resume", "q")
@@ -151,8 +176,8 @@ def the_others_were_on_time(world):
 
 
 CASES = [tasks_of_other_databases_go_on, calls_that_need_it_are_told_to_try_again,
-         a_broker_that_dies_meanwhile_is_replaced, all_is_well_by_itself_after,
-         the_others_were_on_time]
+         a_broker_that_dies_meanwhile_is_replaced, without_any_database_no_broker_is_ready,
+         all_is_well_by_itself_after, the_others_were_on_time]
 
 
 def main():

@@ -78,13 +78,21 @@ static void readiness_follows_what_was_said_last(void)
     MUST_EQ(ask(admin, "GET", "/startupz", answer), 503);
     MUST_EQ(ask(admin, "GET", "/readyz", answer), 503);
     MUST(strstr(answer, "starting") != NULL);
-    admin_set_started(admin, 1000);
-    admin_set_ready(admin, "");
+    admin_set_ready(admin, false, "no ZooKeeper session\n");
+    MUST_EQ(ask(admin, "GET", "/startupz", answer), 503);
+    MUST(strstr(answer, "no ZooKeeper session") != NULL);
+    MUST_EQ(ask(admin, "GET", "/readyz", answer), 503);
+    admin_set_ready(admin, true, "");
     MUST_EQ(ask(admin, "GET", "/startupz", answer), 200);
     MUST_EQ(ask(admin, "GET", "/readyz", answer), 200);
-    admin_set_ready(admin, "draining\n");
+    MUST(strstr(answer, "\r\n\r\nok\n") != NULL);
+    admin_set_ready(admin, true, "without db1\n");
+    MUST_EQ(ask(admin, "GET", "/readyz", answer), 200);
+    MUST(strstr(answer, "\r\n\r\nok\nwithout db1\n") != NULL);
+    admin_set_ready(admin, false, "draining\n");
     MUST_EQ(ask(admin, "GET", "/readyz", answer), 503);
-    MUST(strstr(answer, "draining") != NULL);
+    MUST(strstr(answer, "\r\n\r\ndraining\n") != NULL);
+    MUST_EQ(ask(admin, "GET", "/startupz", answer), 200);
     admin_close(admin);
 }
 
@@ -97,7 +105,7 @@ static void a_silent_loop_is_not_alive_once_it_has_started(void)
     admin = open_admin(fake_clock);
     atomic_store(&fake_us, 100 * US_PER_S);
     MUST_EQ(ask(admin, "GET", "/livez", answer), 200);
-    admin_set_started(admin, 1000);
+    admin_watch(admin, 1000);
     MUST_EQ(ask(admin, "GET", "/livez", answer), 200);
     atomic_fetch_add(&fake_us, 1001 * US_PER_MS);
     MUST_EQ(ask(admin, "GET", "/livez", answer), 503);
@@ -151,7 +159,7 @@ static void *publish(void *ctx)
         memset(page, 'a' + (int)(i % 26), len);
         admin_publish(publisher->admin, (struct slice){(const uint8_t *)page, len});
         admin_beat(publisher->admin, real_clock());
-        admin_set_ready(publisher->admin, i % 2 == 0 ? "" : "no\n");
+        admin_set_ready(publisher->admin, i % 2 == 0, i % 2 == 0 ? "" : "no\n");
     }
     return NULL;
 }
