@@ -56,8 +56,8 @@ void daemon_signal(const struct daemon *daemon, int number);
 /* Wait for its end. return: exit status, or 128 + signal. */
 int daemon_wait_end(struct daemon *daemon, int limit_ms);
 
-/* SIGTERM, and an orderly end within the limit; anything else ends the case, and so does a figure
- * of its auditor that is not zero by then. */
+/* SIGTERM, and an orderly end within the limit; anything else ends the case, and so does, if
+ * it has served, a figure of its auditor that is not there, or not zero by then. */
 void daemon_stop(struct daemon *daemon);
 
 /* Does the log have a line with this text? */
