@@ -304,6 +304,18 @@ int rig_build(struct rig *rig)
     return err;
 }
 
+struct queue rig_queue(uint32_t number, uint32_t concurrency)
+{
+    struct queue queue;
+
+    queue_init(&queue);
+    queue.id = number;
+    queue.concurrency_max = concurrency;
+    queue.attempt_timeout_ms = 1000000;
+    queue.retry.jitter_permille = 0;
+    return queue;
+}
+
 void rig_queues(struct rig *rig)
 {
     struct queue queue;

@@ -92,6 +92,9 @@ void rig_begin(struct rig *rig);
 /* Tell the broker of queue 1, as the edge does now and then. */
 void rig_queues(struct rig *rig);
 
+/* A queue with room for so many attempts, each of which may take long. */
+struct queue rig_queue(uint32_t number, uint32_t concurrency);
+
 /* Make a call without waiting for its answer. */
 void rig_call(struct rig *rig, struct call *call);
 

@@ -17,18 +17,6 @@
 
 static struct rig rig;
 
-static struct queue queue_of(uint32_t number, uint32_t concurrency)
-{
-    struct queue queue;
-
-    queue_init(&queue);
-    queue.id = number;
-    queue.concurrency_max = concurrency;
-    queue.attempt_timeout_ms = 1000000;
-    queue.retry.jitter_permille = 0;
-    return queue;
-}
-
 /* The queues that there are, known to the core. */
 static void set_queues(const struct queue *queues, size_t count)
 {
@@ -40,7 +28,7 @@ static void set_queues(const struct queue *queues, size_t count)
 /* The only queue: no other is known any more. */
 static void set_queue(uint32_t number, uint32_t concurrency)
 {
-    struct queue queue = queue_of(number, concurrency);
+    struct queue queue = rig_queue(number, concurrency);
 
     set_queues(&queue, 1);
 }
@@ -230,7 +218,7 @@ Test(broker_blocked, a_page_that_fails_takes_no_row_of_a_parked_queue_with_it)
  * parked: not the park alone, the page too has to be read again from there. */
 Test(broker_blocked, a_page_that_ends_at_a_row_of_a_parked_queue_loses_no_row_behind_it)
 {
-    struct queue queues[] = {queue_of(1, 40), queue_of(2, 4000)};
+    struct queue queues[] = {rig_queue(1, 40), rig_queue(2, 4000)};
     uint32_t entries_max = rig_entry_count_max;
 
     rig_entry_count_max = 2100; // Three shards of 830 tasks fill it.

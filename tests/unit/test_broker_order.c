@@ -22,22 +22,11 @@ static struct rig rig;
 /* Order keys that there have been. */
 static size_t key_count;
 
-static struct queue queue_of(uint32_t number, uint32_t concurrency)
-{
-    struct queue queue;
-
-    queue_init(&queue);
-    queue.id = number;
-    queue.concurrency_max = concurrency;
-    queue.attempt_timeout_ms = 1000000;
-    return queue;
-}
-
 /* The two queues, with room for so many attempts. */
 static void set_queues(uint32_t first, uint32_t second)
 {
     static int64_t version = 1;
-    struct queue queues[] = {queue_of(1, first), queue_of(2, second)};
+    struct queue queues[] = {rig_queue(1, first), rig_queue(2, second)};
 
     broker_on_queues(rig.broker, &rig.now, queues, 2, ++version);
 }

@@ -4,8 +4,8 @@
  */
 #include "tests/unit/broker_rig.h"
 
-/* A task's first attempt has run, and nobody knows how it ended. */
-static struct call open_unknown(struct rig *rig, uint16_t slot)
+/* A task's first attempt runs. */
+static struct call open_running(struct rig *rig, uint16_t slot)
 {
     struct call call;
 
@@ -13,6 +13,14 @@ static struct call open_unknown(struct rig *rig, uint16_t slot)
     call = rig_create(rig, slot, rig_time(rig));
     rig_ask(rig, &call);
     rig_pass(rig, 3);
+    return call;
+}
+
+/* It has run, and nobody knows how it ended. */
+static struct call open_unknown(struct rig *rig, uint16_t slot)
+{
+    struct call call = open_running(rig, slot);
+
     rig_end(rig, 0, OUTCOME_UNKNOWN);
     return call;
 }
@@ -20,12 +28,8 @@ static struct call open_unknown(struct rig *rig, uint16_t slot)
 Test(broker_outcome, a_failed_attempt_is_followed_by_the_next_after_the_back_off)
 {
     static struct rig rig;
-    struct call call;
 
-    rig_open(&rig);
-    call = rig_create(&rig, 3, rig_time(&rig));
-    rig_ask(&rig, &call);
-    rig_pass(&rig, 3);
+    (void)open_running(&rig, 3);
     rig_end(&rig, 0, OUTCOME_RETRY);
     rig_pass(&rig, 990);
     cr_assert_eq(rig.seen_count, 1);
@@ -94,12 +98,8 @@ static void add_heir(struct rig *rig, uint32_t cannot)
 Test(broker_outcome, the_outcome_of_a_shard_that_has_gone_is_reported_to_its_owner)
 {
     static struct rig rig;
-    struct call call;
 
-    rig_open(&rig);
-    call = rig_create(&rig, 1, rig_time(&rig));
-    rig_ask(&rig, &call);
-    rig_pass(&rig, 3);
+    (void)open_running(&rig, 1);
     add_heir(&rig, 0);
     broker_drain(rig.broker, &rig.now);
     rig_pass(&rig, 50);
@@ -115,10 +115,7 @@ Test(broker_outcome, who_leaves_last_records_what_it_has_begun)
     static struct rig rig;
     struct call call;
 
-    rig_open(&rig);
-    call = rig_create(&rig, 1, rig_time(&rig));
-    rig_ask(&rig, &call);
-    rig_pass(&rig, 3);
+    call = open_running(&rig, 1);
     add_heir(&rig, 1); // Another, which cannot write to the database either.
     broker_drain(rig.broker, &rig.now);
     rig_pass(&rig, 5000);
@@ -194,10 +191,7 @@ Test(broker_outcome, an_attempt_keeps_its_bytes_over_epochs_and_updates)
     struct call call;
     struct call update;
 
-    rig_open(&rig);
-    call = rig_create(&rig, 1, rig_time(&rig));
-    rig_ask(&rig, &call);
-    rig_pass(&rig, 3);
+    call = open_running(&rig, 1);
     update = rig_by_id(&rig, CALL_UPDATE, call.found);
     update.set_payload = true;
     update.task.payload = (struct slice){bytes, sizeof(bytes)};

@@ -29,12 +29,8 @@ static struct rig rig;
 static void set_queue(uint32_t concurrency, wall_ms paused_until_ms)
 {
     static int64_t version = 1;
-    struct queue queue;
+    struct queue queue = rig_queue(1, concurrency);
 
-    queue_init(&queue);
-    queue.id = 1;
-    queue.concurrency_max = concurrency;
-    queue.attempt_timeout_ms = 1000000;
     queue.is_paused = paused_until_ms != 0;
     queue.paused_until_ms = paused_until_ms;
     broker_on_queues(rig.broker, &rig.now, &queue, 1, ++version);
