@@ -92,9 +92,9 @@ def make_queue(cluster, name, kind, *options):
     return name
 
 
-def load(cluster, *options):
-    """Run foliot bench record to its end; its summary."""
-    command = [str(cluster.bin / "foliot"), "bench", "record", "-o", "json", "--out", "/dev/null",
+def load(cluster, *options, out="/dev/null"):
+    """Run foliot bench record to its end, its lines in a file; its summary."""
+    command = [str(cluster.bin / "foliot"), "bench", "record", "-o", "json", "--out", out,
                "--payload-bytes", PAYLOAD, *options]
     for address in cluster.addresses():
         command += ["--server", address]
