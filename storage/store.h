@@ -292,7 +292,8 @@ struct store_bump {
 typedef void (*store_queue_put_cb)(struct store_queue_put *put);
 
 /* Create (expected_version 0) or replace (the version it must have now) a queue, in the home
- * database. On success queue.id and queue.version are filled in. */
+ * database. On success queue.id and queue.version are filled in. Refused with ERR_UNAVAILABLE, as
+ * drop and list are, while that database is known to be away. */
 struct store_queue_put {
     struct list link;
     struct queue queue;

@@ -470,14 +470,31 @@ static int pg_bump(struct store *self, struct store_bump *bump)
     return code;
 }
 
+/* One of some connections to the home database. While it is known to be away and none is there, a
+ * request would wait for one in vain: it is refused at once. */
+static int choose_home(struct store_pg *store, int first, int count, struct pg_conn **out)
+{
+    struct pg_database *home = &store->databases[0];
+    struct pg_conn *conn = choose(&home->side[first], count);
+
+    if (store->is_closing) {
+        return ERR_CLOSED;
+    }
+    if (home->is_reported && !home->is_writable && conn->state != PG_CONN_READY) {
+        return ERR_UNAVAILABLE;
+    }
+    *out = conn;
+    return 0;
+}
+
 static int pg_queue_put(struct store *self, struct store_queue_put *put)
 {
     struct store_pg *store = store_of(self);
-    int code = ERR_CLOSED;
+    struct pg_conn *conn;
+    int code = choose_home(store, BUMPS, BUMP_COUNT, &conn);
 
-    if (!store->is_closing) {
-        code = pg_queue_put_start(choose(&store->databases[0].side[BUMPS], BUMP_COUNT),
-                                  &store->databases[0].queue_env, put);
+    if (code == 0) {
+        code = pg_queue_put_start(conn, &store->databases[0].queue_env, put);
     }
     store->outstanding += code == 0;
     return code;
@@ -486,11 +503,11 @@ static int pg_queue_put(struct store *self, struct store_queue_put *put)
 static int pg_queue_drop(struct store *self, struct store_queue_drop *drop)
 {
     struct store_pg *store = store_of(self);
-    int code = ERR_CLOSED;
+    struct pg_conn *conn;
+    int code = choose_home(store, BUMPS, BUMP_COUNT, &conn);
 
-    if (!store->is_closing) {
-        code = pg_queue_drop_start(choose(&store->databases[0].side[BUMPS], BUMP_COUNT),
-                                   &store->databases[0].queue_env, drop);
+    if (code == 0) {
+        code = pg_queue_drop_start(conn, &store->databases[0].queue_env, drop);
     }
     store->outstanding += code == 0;
     return code;
@@ -499,11 +516,11 @@ static int pg_queue_drop(struct store *self, struct store_queue_drop *drop)
 static int pg_queue_list(struct store *self, struct store_queue_list *list)
 {
     struct store_pg *store = store_of(self);
-    int code = ERR_CLOSED;
+    struct pg_conn *conn;
+    int code = choose_home(store, READERS, READER_COUNT, &conn);
 
-    if (!store->is_closing) {
-        code = pg_queue_list_start(choose(&store->databases[0].side[READERS], READER_COUNT),
-                                   &store->databases[0].queue_env, list);
+    if (code == 0) {
+        code = pg_queue_list_start(conn, &store->databases[0].queue_env, list);
     }
     store->outstanding += code == 0;
     return code;

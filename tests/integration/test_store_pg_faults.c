@@ -53,6 +53,18 @@ static void until_log(struct world *world, const char *words)
     }
 }
 
+/* It has been told that the database is away: it does not begin what would end in vain. */
+static void must_refuse_queues(struct store *store)
+{
+    struct store_queue_put put = {.expected_version = 0};
+    struct store_queue_drop drop = {.id = 1};
+    struct store_queue_list list = {.row_count = 0};
+
+    MUST_ERR(store->queue_put(store, &put), ERR_UNAVAILABLE);
+    MUST_ERR(store->queue_drop(store, &drop), ERR_UNAVAILABLE);
+    MUST_ERR(store->queue_list(store, &list), ERR_UNAVAILABLE);
+}
+
 static void database_that_is_away_refuses_and_comes_back(void)
 {
     struct world world;
@@ -70,6 +82,7 @@ static void database_that_is_away_refuses_and_comes_back(void)
     MUST_LE(must_now_ms() - start, 5 * WORLD_COMMAND_MS);
     until_health(&world, 0);
     MUST_EQ(world_table_rows(&world, 0), 0);
+    must_refuse_queues(store);
     pg_proxy_set_up(world.proxy, true);
     until_writable(&world, store, 2);
     until_health(&world, 1);
