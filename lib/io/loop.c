@@ -80,7 +80,8 @@ static void arm(struct loop *loop)
     loop->armed_us = due_us;
 }
 
-/* The descriptor has fired. Setting it again, which arm does in this turn, makes it unreadable. */
+/* The descriptor has fired. Setting it again, which arm does before the next sleep, makes it
+ * unreadable. */
 static void on_alarm(struct ev_loop *ev, ev_io *watcher, int events)
 {
     struct loop *loop = watcher->data;
@@ -187,10 +188,10 @@ static void on_before_poll(struct ev_loop *ev, ev_prepare *watcher, int events)
     run_hooks(&loop->hooks);
     if (may_sleep && list_is_empty(&loop->tasks)) {
         ev_idle_stop(ev, &loop->no_sleep);
+        arm(loop);
     } else {
         ev_idle_start(ev, &loop->no_sleep);
     }
-    arm(loop);
 }
 
 static void on_idle(struct ev_loop *ev, ev_idle *watcher, int events)
