@@ -200,6 +200,15 @@ MUTANTS = {
     "park-unskipped": ("K-7 audit", [
         core("window.c", "page->queue == 0 && parked != NULL &&",
              "page->queue != 0 && parked != NULL &&")]),
+    "past-unread": ("K-7 audit", [
+        core("window.c", "if (shard->state != SHARD_ACTIVE || !is_past_left(shard)) {",
+             "if (shard->state != SHARD_LOADING || !is_past_left(shard)) {")]),
+    "park-behind-past": ("K-7 audit", [
+        core("window.c", "is_cursor_past(shard, shard->past) ? shard->past : shard->cursor);",
+             "shard->cursor);")]),
+    "past-read-as-near": ("K-7 audit", [
+        core("window.c", "(park != NULL || shard->is_page_past == of_past);",
+             "(park != NULL || shard->is_page_past != of_past);")]),
     "refill-never": ("K-7 audit", [
         core("window.c", "queue->line_len + queue->reading <= max / 2",
              "queue->line_len + queue->reading > 1000000")]),

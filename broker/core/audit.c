@@ -64,12 +64,13 @@ struct look {
     struct audit *audit;
     struct shard *shard;
     enum stage stage;
-    uint32_t serial;  /* of the shard, when the look began */
-    uint32_t pending; /* reads in flight */
-    boot_us first_at; /* when the first look was over */
-    bool is_failed;   /* a read was not answered */
-    wall_ms late_ms;  /* what was due up to here is late */
-    struct place cursor;
+    uint32_t serial;     /* of the shard, when the look began */
+    uint32_t pending;    /* reads in flight */
+    boot_us first_at;    /* when the first look was over */
+    bool is_failed;      /* a read was not answered */
+    wall_ms late_ms;     /* what was due up to here is late */
+    struct place cursor; /* the shard's own, when the look began */
+    struct place past;
     uint32_t page_count; /* of the shard's pages that had ended when the look began */
     struct store_read rows;
     struct store_read sample; /* at the second look: the suspects */
@@ -141,14 +142,16 @@ static uint32_t pages_ended(const struct shard *shard)
 
 /* Whether at the second look the loader still waits for the database: for the page that it was
  * waiting for at the first, or asked for since, or, should that have come to nothing, for the one
- * after it. If that has come to nothing too, or none was asked for, it is not the database. */
+ * after it. If that has come to nothing too, or none was asked for, it is not the database. Or what
+ * is past waits for its turn, which comes. */
 static bool is_page_awaited(const struct look *look)
 {
     const struct shard *shard = look->shard;
     uint32_t ended = pages_ended(shard) - look->page_count;
 
     return look->stage == STAGE_SECOND && ended <= 1 &&
-           (shard->is_paging || (ended == 1 && shard->broker->now.boot < shard->retry_at));
+           (shard->is_paging || shard->past_at != 0 ||
+            (ended == 1 && shard->broker->now.boot < shard->retry_at));
 }
 
 /* Whether the loader stands still before a place though there is room. One that moves gets there.
@@ -158,7 +161,7 @@ static bool is_loader_stuck(const struct look *look)
     const struct shard *shard = look->shard;
 
     return entry_room(shard->broker) >= SLICE_ROW_COUNT_MAX &&
-           shard->cursor.bucket == look->cursor.bucket && shard->cursor.seq == look->cursor.seq &&
+           place_is_same(shard->cursor, look->cursor) && place_is_same(shard->past, look->past) &&
            !is_page_awaited(look);
 }
 
@@ -182,7 +185,7 @@ static bool is_unheld(const struct look *look, const struct task *row)
     if (park != NULL) {
         return !place_is_before(park->cursor, place);
     }
-    return !place_is_before(shard->cursor, place) || is_loader_stuck(look);
+    return !window_is_ahead(shard, place) || is_loader_stuck(look);
 }
 
 /* Whether the owner has forgotten a claim past its deadline: it should have ended it by now. A
@@ -535,6 +538,7 @@ static void begin_look(struct look *look, struct shard *shard)
     look->suspect_count = 0;
     look->late_ms = time_sub(lower_ms(shard->broker, shard->database), LATE_MS);
     look->cursor = shard->cursor;
+    look->past = shard->past;
     look->page_count = pages_ended(shard);
     count = pick_sample(look);
     send_rows(look);

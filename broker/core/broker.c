@@ -201,23 +201,28 @@ static void scan(struct broker *broker)
     }
 }
 
+/* A time of a shard's, 0: none, at which it is to be looked at. */
+static void touch_at(struct shard *shard, boot_us *at)
+{
+    if (*at == 0) {
+        return;
+    }
+    if (*at <= shard->broker->now.boot) {
+        *at = 0;
+        shard_touch(shard);
+    } else {
+        shard->broker->retry_at = time_min(shard->broker->retry_at, *at);
+    }
+}
+
 /* The earliest retry of a shard that waits for one; shards are looked at when touched, so a pending
  * retry touches its shard. */
 static void touch_retries(struct broker *broker)
 {
     broker->retry_at = BOOT_NEVER;
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
-        struct shard *shard = &broker->shards[i];
-
-        if (shard->retry_at == 0) {
-            continue;
-        }
-        if (shard->retry_at <= broker->now.boot) {
-            shard->retry_at = 0;
-            shard_touch(shard);
-        } else {
-            broker->retry_at = time_min(broker->retry_at, shard->retry_at);
-        }
+        touch_at(&broker->shards[i], &broker->shards[i].retry_at);
+        touch_at(&broker->shards[i], &broker->shards[i].past_at);
     }
 }
 

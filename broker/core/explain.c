@@ -6,6 +6,7 @@
 
 #include "broker/core/entry.h"
 #include "broker/core/order.h"
+#include "broker/core/window.h"
 
 enum task_state explain_state(const struct entry *entry, const struct task *row)
 {
@@ -71,7 +72,7 @@ static void explain_waiting(const struct shard *shard, const struct task *row,
     if (row->due_ms > lower_ms(broker, shard->database)) {
         out->reason = row->failures + row->unknowns > 0 ? TASK_WAIT_BACKOFF : TASK_WAIT_DUE;
         out->until_ms = row->due_ms;
-    } else if (!shard->is_loaded) {
+    } else if (window_is_ahead(shard, (struct place){due_bucket(row->due_ms), row->id.seq})) {
         out->reason = TASK_WAIT_LOADING;
     } else if (queue != NULL) {
         explain_ready(broker, queue, out);

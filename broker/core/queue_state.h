@@ -34,6 +34,11 @@ static inline bool place_is_before(struct place a, struct place b)
     return a.bucket < b.bucket || (a.bucket == b.bucket && a.seq < b.seq);
 }
 
+static inline bool place_is_same(struct place a, struct place b)
+{
+    return a.bucket == b.bucket && a.seq == b.seq;
+}
+
 struct queue_state {
     struct queue queue;
     bool is_known;       /* read from home; else only its number is known, and its tasks wait */

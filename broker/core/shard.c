@@ -155,6 +155,12 @@ void shard_retry_at(struct shard *shard, boot_us at)
     shard->broker->retry_at = time_min(shard->broker->retry_at, at);
 }
 
+void shard_read_past_at(struct shard *shard, boot_us at)
+{
+    shard->past_at = at;
+    shard->broker->retry_at = time_min(shard->broker->retry_at, at);
+}
+
 void shard_retry_later(struct shard *shard)
 {
     shard_retry_at(shard, shard->broker->now.boot + shard->broker->options.retry_us);

@@ -38,6 +38,9 @@ void shard_retry_later(struct shard *shard);
 /* No request before this time; the broker looks at the shard then. */
 void shard_retry_at(struct shard *shard, boot_us at);
 
+/* No page of what is past before this time; the broker looks at the shard then. */
+void shard_read_past_at(struct shard *shard, boot_us at);
+
 /*
  * Send a read of a shard's own under its present epoch; if it cannot be sent, not again before a
  * while.

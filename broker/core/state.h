@@ -109,7 +109,7 @@ struct shard {
     bool is_looking;        /* `look` is in flight */
     bool is_keeping;        /* `keep` is in flight */
     bool has_claims;        /* the claims of the take-over have been read */
-    bool is_loaded;         /* everything up to `target` is in memory */
+    bool is_loaded;         /* everything between `split` and `target` is in memory */
     bool is_touched;        /* it is in broker.touched */
     bool is_told;           /* the owner znode has been given the present state */
     bool is_telling;        /* `note` is in flight */
@@ -117,6 +117,7 @@ struct shard {
     bool is_seeing;         /* `see` is in flight */
     bool is_order_short;    /* rows behind order keys that nobody remembers were let go of */
     bool was_parked;        /* the last page was for a park: it is the shard's own turn */
+    bool is_page_past;      /* the page is of what is past */
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
     uint32_t page_serial;
@@ -132,7 +133,11 @@ struct shard {
     boot_us retry_at;
     boot_us drain_until;
     uint32_t ops;           /* operations waiting or in flight */
-    struct place cursor;    /* rows at or before it are in memory, but for those of parked queues */
+    struct place split;     /* up to here rows are past: they are read behind those after it */
+    struct place cursor;    /* rows between split and here are in memory, but for those of parked
+                               queues */
+    struct place past;      /* so are rows at or before it; it ends at split */
+    boot_us past_at;        /* what is past is not read before; 0: it may be */
     int64_t target;         /* bucket up to which memory is being filled */
     struct place rewind;    /* where the page's cursor was set back to, if is_rewound */
     struct park *page_park; /* whose page is in flight; NULL: the shard's own */
@@ -244,6 +249,8 @@ struct database {
     bool is_checking;
     boot_us check_at;
     uint32_t orders_reading; /* order keys that are being read for */
+    bool is_reading_past;    /* a page of what is past is in flight: one at a time */
+    uint32_t past_pages;     /* that have ended */
 };
 
 struct broker {

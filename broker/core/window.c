@@ -32,6 +32,14 @@
 /* Least page: with less room in memory than this none is asked for. */
 #define PAGE_ROW_COUNT_MIN 64U
 
+/* Buckets before the present one that are near: what came due while nobody served the shard is. */
+#define NEAR_BUCKETS 1
+
+/* What is past waits so long, so that of shards that move together the near rows of all are read
+ * first; and when another shard's past is being read, until it is looked at again. */
+#define PAST_WAIT_US  US_PER_S
+#define PAST_RETRY_US (10 * US_PER_MS)
+
 static struct place place_of(wall_ms due_ms, int64_t seq)
 {
     return (struct place){due_bucket(due_ms), seq};
@@ -45,8 +53,9 @@ static struct place before(struct place place)
 
 void window_reset(struct shard *shard)
 {
-    shard->cursor = (struct place){INT64_MIN, 0};
+    shard->split = shard->cursor = shard->past = (struct place){INT64_MIN, 0};
     shard->target = INT64_MIN;
+    shard->past_at = 0;
     shard->is_loaded = false;
     shard->is_rewound = false;
     shard->was_parked = false;
@@ -54,10 +63,33 @@ void window_reset(struct shard *shard)
     map_fini(&shard->gone);
 }
 
-/* Whether the page in flight is for a park, or, NULL, the shard's own. */
-static bool is_read_for(const struct shard *shard, const struct park *park)
+/* Whether a place is in the shard's past; a cursor, if what is right behind it is. */
+static bool is_past(const struct shard *shard, struct place place)
 {
-    return shard->is_paging && shard->page_serial == shard->serial && shard->page_park == park;
+    return !place_is_before(shard->split, place);
+}
+
+static bool is_cursor_past(const struct shard *shard, struct place cursor)
+{
+    return place_is_before(cursor, shard->split);
+}
+
+/* The shard's own cursor in one of its two parts. */
+static struct place *own_cursor(struct shard *shard, bool of_past)
+{
+    return of_past ? &shard->past : &shard->cursor;
+}
+
+/* Whether the page in flight is for a park, or, NULL, for one of the shard's own parts. */
+static bool is_read_for(const struct shard *shard, const struct park *park, bool of_past)
+{
+    return shard->is_paging && shard->page_serial == shard->serial && shard->page_park == park &&
+           (park != NULL || shard->is_page_past == of_past);
+}
+
+bool window_is_ahead(const struct shard *shard, struct place place)
+{
+    return place_is_before(is_past(shard, place) ? shard->past : shard->cursor, place);
 }
 
 bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
@@ -65,32 +97,49 @@ bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64
     const struct park *park = park_find(shard, queue);
     struct place place = place_of(due_ms, seq);
 
-    if (is_read_for(shard, park) && place.bucket <= shard->page.to_bucket) {
+    if (is_read_for(shard, park, is_past(shard, place)) && place.bucket <= shard->page.to_bucket) {
         return true;
     }
-    return !place_is_before(park == NULL ? shard->cursor : park->cursor, place);
+    return park == NULL ? !window_is_ahead(shard, place) : !place_is_before(park->cursor, place);
 }
 
-/* Set a cursor, of a park or the shard's own, back to a place if it is past it, also when a page in
- * flight will bring it there. */
-static void rewind_to(struct shard *shard, struct park *park, struct place place)
+/* Set a cursor back to a place if it is past it, also when a page in flight will bring it there. */
+static void set_back(struct shard *shard, struct place *cursor, bool is_read, struct place place)
 {
-    struct place *cursor = park == NULL ? &shard->cursor : &park->cursor;
-
     if (place_is_before(place, *cursor)) {
         *cursor = place;
     }
-    if (is_read_for(shard, park) && (!shard->is_rewound || place_is_before(place, shard->rewind))) {
+    if (is_read && (!shard->is_rewound || place_is_before(place, shard->rewind))) {
         shard->is_rewound = true;
         shard->rewind = place;
     }
-    shard->is_loaded = shard->is_loaded && park != NULL;
+}
+
+/* Set back the cursor of a park, or, NULL, of the shard's own part. */
+static void rewind_to(struct shard *shard, struct park *park, struct place place)
+{
+    bool of_past = is_cursor_past(shard, place);
+
+    set_back(shard, park == NULL ? own_cursor(shard, of_past) : &park->cursor,
+             is_read_for(shard, park, of_past), place);
+    shard->is_loaded = shard->is_loaded && (park != NULL || of_past);
 }
 
 void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
 {
     rewind_to(shard, park_find(shard, queue), before(place_of(due_ms, seq)));
     tell(shard->broker, "rewind", shard, seq, due_ms, 0);
+}
+
+/* Up to where what is past is read. */
+static struct place past_end(const struct shard *shard)
+{
+    return (struct place){time_min(shard->split.bucket, shard->target), INT64_MAX};
+}
+
+static bool is_past_left(const struct shard *shard)
+{
+    return is_cursor_past(shard, shard->past) && place_is_before(shard->past, past_end(shard));
 }
 
 /* Leave a queue's rows behind a place to the database. False: no memory to remember that. */
@@ -100,7 +149,8 @@ static bool park(struct shard *shard, struct queue_state *queue, struct place pl
 
     if (park == NULL) {
         // Never past the shard's own: what is behind that has not been read.
-        park = park_new(shard, queue, shard->cursor);
+        park = park_new(shard, queue,
+                        is_cursor_past(shard, shard->past) ? shard->past : shard->cursor);
     }
     if (park == NULL) {
         return false;
@@ -309,7 +359,7 @@ static void advance(struct shard *shard, struct park *park, const struct store_r
         end = shard->rewind;
     }
     if (park == NULL) {
-        shard->cursor = end;
+        *own_cursor(shard, shard->is_page_past) = end;
     } else if (place_is_before(end, shard->cursor)) {
         park->cursor = end;
     } else {
@@ -333,6 +383,10 @@ static void page_done(struct store_read *page)
         }
     }
     shard->is_paging = false;
+    if (shard->is_page_past) {
+        shard->broker->databases[shard->database].is_reading_past = false;
+        shard->broker->databases[shard->database].past_pages++;
+    }
     shard->is_rewound = false;
     shard->was_parked = park != NULL;
     shard->page_park = NULL;
@@ -343,8 +397,10 @@ static void page_done(struct store_read *page)
     }
     map_fini(&shard->gone);
     if (is_fresh && result == 0) {
-        tell(shard->broker, "page", shard, shard->cursor.seq, (int64_t)page->row_count,
-             shard->cursor.bucket);
+        const struct place *cursor = own_cursor(shard, shard->is_page_past);
+
+        tell(shard->broker, shard->is_page_past ? "past" : "page", shard, cursor->seq,
+             (int64_t)page->row_count, cursor->bucket);
         shard_on_page(shard);
     } else if (is_fresh && result == ERR_FENCED) {
         shard_fenced(shard);
@@ -365,16 +421,16 @@ static bool wants_page(const struct shard *shard)
            shard->broker->now.database[shard->database].lower_us != INT64_MIN;
 }
 
-/* Ask for a page of a park's queue, or, NULL, of all that are not parked. */
-static void send_page(struct shard *shard, struct park *park, uint32_t limit)
+/* Ask for a page of a park's queue, or, NULL, of one part of all that are not parked. */
+static void send_page(struct shard *shard, struct park *park, bool of_past, uint32_t limit)
 {
     struct store_read *page = &shard->page;
-    struct place from = park == NULL ? shard->cursor : park->cursor;
+    struct place from = park == NULL ? *own_cursor(shard, of_past) : park->cursor;
 
     *page = (struct store_read){.kind = STORE_READ_SLICE,
                                 .after_bucket = from.bucket,
                                 .after_seq = from.seq,
-                                .to_bucket = shard->target,
+                                .to_bucket = of_past ? past_end(shard).bucket : shard->target,
                                 .limit = limit,
                                 .queue = park == NULL ? 0 : park->queue->queue.id,
                                 .cb = page_done};
@@ -384,6 +440,7 @@ static void send_page(struct shard *shard, struct park *park, uint32_t limit)
     }
     shard->page_park = park;
     shard->page_queue = park == NULL ? NULL : park->queue;
+    shard->is_page_past = of_past;
     shard->is_rewound = false;
     map_init(&shard->gone, GONE_MAX);
     // The horizon rises now, when the read is sent, not when it is answered.
@@ -423,27 +480,64 @@ static void raise_target(struct shard *shard)
         shard->target, due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
 }
 
+/* Nothing has been read: what is near comes first. Rows that have ended since the oldest snapshot
+ * stand before it in the index, perhaps millions, and nobody must wait for a walk past them. */
+static void split_off_past(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+
+    if (shard->split.bucket == INT64_MIN) {
+        shard->split = (struct place){
+            due_bucket(lower_ms(broker, shard->database)) - NEAR_BUCKETS - 1, INT64_MAX};
+        shard->cursor = shard->split;
+        shard_read_past_at(shard, broker->now.boot + PAST_WAIT_US);
+    }
+}
+
+/* Read on in what is past, if something is left of it. */
+static void read_past(struct shard *shard, uint32_t limit)
+{
+    struct database *database = &shard->broker->databases[shard->database];
+    boot_us now = shard->broker->now.boot;
+
+    if (shard->state != SHARD_ACTIVE || !is_past_left(shard)) {
+        return;
+    }
+    if (database->is_reading_past && now >= shard->past_at) {
+        shard_read_past_at(shard, now + PAST_RETRY_US);
+    }
+    if (now < shard->past_at) {
+        return;
+    }
+    park_full(shard);
+    send_page(shard, NULL, true, limit);
+    database->is_reading_past = shard->is_paging;
+}
+
 void window_step(struct shard *shard)
 {
     struct broker *broker = shard->broker;
     size_t room = entry_room(broker);
+    uint32_t limit = (uint32_t)time_min((int64_t)room, SLICE_ROW_COUNT_MAX);
 
     if (!wants_page(shard)) {
         return; // Without a clock nobody knows what is near.
     }
     raise_target(shard);
+    split_off_past(shard);
     shard->is_loaded = !place_is_before(shard->cursor, (struct place){shard->target, INT64_MAX});
-    if (shard->is_loaded) {
-        return;
-    }
     if (room < PAGE_ROW_COUNT_MIN) {
-        if (shard->state == SHARD_LOADING) {
+        if (shard->state == SHARD_LOADING && !shard->is_loaded) {
             shard_on_page(shard); // Others fill the memory: it serves calls meanwhile.
         }
         return;
     }
+    if (shard->is_loaded) {
+        read_past(shard, limit);
+        return;
+    }
     park_full(shard);
-    send_page(shard, NULL, (uint32_t)time_min((int64_t)room, SLICE_ROW_COUNT_MAX));
+    send_page(shard, NULL, false, limit);
 }
 
 /* A shard's own pages and those of its parks take turns. */
@@ -467,7 +561,7 @@ static void refill(struct broker *broker, struct queue_state *queue)
         }
         raise_target(park->shard);
         send_page(
-            park->shard, park,
+            park->shard, park, false,
             (uint32_t)time_min(room, time_clamp(wanted, PAGE_ROW_COUNT_MIN, SLICE_ROW_COUNT_MAX)));
     }
 }
@@ -491,6 +585,9 @@ static void rewind_all(struct shard *shard, struct place place)
     struct park *parked;
 
     rewind_to(shard, NULL, place);
+    if (is_cursor_past(shard, place)) {
+        rewind_to(shard, NULL, shard->split);
+    }
     while ((parked = map_next(&shard->parks, &iter)) != NULL) {
         rewind_to(shard, parked, place);
     }

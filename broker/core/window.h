@@ -2,9 +2,11 @@
  *
  * Which due times are in memory. Rows are read page by page in (bucket, seq) order; everything at
  * or before the cursor is in memory, and what a page in flight may or may not contain counts as
- * inside, so that no answered write falls between a snapshot and its reply. Memory that runs short
- * shrinks the window instead of losing anything, and a queue that cannot keep up has its rows left
- * in the database, behind a cursor of its own. source: DESIGN 9, 10; RELIABILITY H-9; ADR 0019
+ * inside, so that no answered write falls between a snapshot and its reply. A shard that is taken
+ * begins with what is near; what was due a while ago has a cursor of its own and comes behind.
+ * Memory that runs short shrinks the window instead of losing anything, and a queue that cannot
+ * keep up has its rows left in the database, behind a cursor of its own. source: DESIGN 9, 10;
+ * RELIABILITY H-9; ADR 0019, 0036
  */
 #ifndef FOLIOT_BROKER_CORE_WINDOW_H
 #define FOLIOT_BROKER_CORE_WINDOW_H
@@ -17,6 +19,9 @@ void window_reset(struct shard *shard);
 /* Whether a row of a queue, by number, at this place is in memory or on its way there: then an
  * entry must exist for it. */
 bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq);
+
+/* Whether a place is still ahead of the shard's own pages, whatever queue its row is of. */
+bool window_is_ahead(const struct shard *shard, struct place place);
 
 /* A row inside the window found no room: set the cursor back before it, to be read again later. */
 void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq);

@@ -17,6 +17,7 @@ struct load_options load = {.horizon = 1,
                             .rewound = 1,
                             .parked_since = 1,
                             .park_low = 1,
+                            .park_past = 1,
                             .unpark_at = 1,
                             .reread = 1,
                             .limit = 1,
@@ -37,10 +38,13 @@ static const struct model_option OPTIONS[] = {
      "broker/core/window.c take_row"},
     {"park_low", &load.park_low, "a park begins no later than the shard has read",
      "broker/core/park.c park_new"},
+    {"park_past", &load.park_past, "nor than what is past has been read",
+     "broker/core/window.c park"},
     {"unpark_at", &load.unpark_at, "a park ends where the shard is, not before",
      "broker/core/window.c advance"},
     {"reread", &load.reread, "a row whose task has left memory since is read again",
      "broker/core/reading.c reading_leave"},
+    {"split", &load.split, "1: the first bucket is past, and read behind the second", NULL},
     {"limit", &load.limit, "rows of a page", NULL},
     {"inserts", &load.inserts, "0: all rows are there from the start", NULL},
     {"moves", &load.moves, "changes of a due time", NULL},
@@ -64,6 +68,7 @@ enum step {
     S_VISIT_DONE,
     S_RAISE,
     S_PAGE,
+    S_PAST_PAGE,
     S_PARK_PAGE,
     S_PAGE_READ,
     S_PAGE_DONE,
@@ -88,6 +93,8 @@ static const struct model_step STEPS[] = {
                       "broker/core/call_task.c task_done"},
     [S_RAISE] = {"the window rises", "broker/core/window.c raise_target"},
     [S_PAGE] = {"the shard's next page is asked for", "broker/core/window.c send_page"},
+    [S_PAST_PAGE] = {"the next page of what is past is asked for",
+                     "broker/core/window.c read_past"},
     [S_PARK_PAGE] = {"the park's next page is asked for", "broker/core/window.c refill"},
     [S_PAGE_READ] = {"the database reads the page", "world"},
     [S_PAGE_DONE] = {"the page comes", "broker/core/window.c page_done"},
@@ -116,33 +123,42 @@ static bool is_parked(const struct load_state *state, unsigned task)
     return task > 0 && state->park;
 }
 
-static u8 *cursor_of(struct load_state *state, unsigned task)
+/* Which part of the shard's own rows a place is in: pages of it. */
+static u8 part_of(const struct load_state *state, u8 place)
 {
-    return is_parked(state, task) ? &state->park_cursor : &state->cursor;
+    return place <= state->split ? PAST_PAGE : OWN_PAGE;
 }
 
-/* Whether the page in flight is for the cursor that counts for a task. */
-static bool is_read_for(const struct load_state *state, unsigned task)
+static u8 *cursor_of(struct load_state *state, unsigned task, u8 place)
 {
-    return state->page == (is_parked(state, task) ? PARK_PAGE : OWN_PAGE);
+    if (is_parked(state, task)) {
+        return &state->park_cursor;
+    }
+    return part_of(state, place) == PAST_PAGE ? &state->past : &state->cursor;
+}
+
+/* Whether the page in flight is for the cursor that counts for a task at a place. */
+static bool is_read_for(const struct load_state *state, unsigned task, u8 place)
+{
+    return state->page == (is_parked(state, task) ? PARK_PAGE : part_of(state, place));
 }
 
 static bool window_has(struct load_state *state, unsigned task, u8 place)
 {
-    return (load.horizon && is_read_for(state, task) && place <= state->to) ||
-           place <= *cursor_of(state, task);
+    return (load.horizon && is_read_for(state, task, place) && place <= state->to) ||
+           place <= *cursor_of(state, task, place);
 }
 
 /* Set a cursor back to a place if it is past it, also when a page in flight will bring it there. */
 static void rewind_to(struct load_state *state, bool of_park, u8 place)
 {
-    u8 *cursor = of_park ? &state->park_cursor : &state->cursor;
+    u8 part = of_park ? PARK_PAGE : part_of(state, (u8)(place + 1));
+    u8 *cursor = of_park ? &state->park_cursor : part == PAST_PAGE ? &state->past : &state->cursor;
 
     if (place < *cursor) {
         *cursor = place;
     }
-    if (state->page == (of_park ? PARK_PAGE : OWN_PAGE) &&
-        (!state->is_rewound || place < state->rewind)) {
+    if (state->page == part && (!state->is_rewound || place < state->rewind)) {
         state->is_rewound = 1;
         state->rewind = place;
     }
@@ -150,9 +166,11 @@ static void rewind_to(struct load_state *state, bool of_park, u8 place)
 
 static void park(struct load_state *state, u8 place)
 {
+    bool is_past = load.park_past && state->past < state->split;
+
     if (!state->park) {
         state->park = 1;
-        state->park_cursor = load.park_low ? state->cursor : PLACES;
+        state->park_cursor = !load.park_low ? PLACES : is_past ? state->past : state->cursor;
     }
     rewind_to(state, true, place);
 }
@@ -176,13 +194,13 @@ static bool take_row(struct load_state *state, unsigned task, enum how how)
     if ((load.newer && t->entry.has) || t->is_gone) {
         return true;
     }
-    if (load.parked_since && state->page == OWN_PAGE && is_parked(state, task) &&
+    if (load.parked_since && state->page != PARK_PAGE && is_parked(state, task) &&
         state->park_cursor < row->place) {
         return true;
     }
     if (how == LINE_FULL) {
         park(state, (u8)(row->place - 1));
-        return state->page == OWN_PAGE;
+        return state->page != PARK_PAGE;
     }
     if (how == NO_MEMORY) {
         rewind_to(state, is_parked(state, task), (u8)(row->place - 1));
@@ -201,6 +219,8 @@ static void advance(struct load_state *state)
     }
     if (state->page == OWN_PAGE) {
         state->cursor = end;
+    } else if (state->page == PAST_PAGE) {
+        state->past = end;
     } else if (load.unpark_at && end < state->cursor) {
         state->park_cursor = end;
     } else {
@@ -239,7 +259,7 @@ static void page_read(struct load_state *state)
     for (u8 place = (u8)(state->from + 1); place <= state->to; place++) {
         for (unsigned i = 0; i < TASKS; i++) {
             struct load_task *t = &state->tasks[i];
-            bool is_of = state->page == OWN_PAGE ? i == 0 || !state->skips_park : i > 0;
+            bool is_of = state->page != PARK_PAGE ? i == 0 || !state->skips_park : i > 0;
 
             if (!t->row.has || t->row.place != place || !is_of) {
                 continue;
@@ -260,9 +280,11 @@ static void page_read(struct load_state *state)
 static void send_page(struct load_state *state, u8 of)
 {
     state->page = of;
-    state->from = of == OWN_PAGE ? state->cursor : state->park_cursor;
-    state->to = state->target;
-    state->skips_park = of == OWN_PAGE && state->park;
+    state->from = of == OWN_PAGE    ? state->cursor
+                  : of == PAST_PAGE ? state->past
+                                    : state->park_cursor;
+    state->to = of == PAST_PAGE ? state->split : state->target;
+    state->skips_park = of != PARK_PAGE && state->park;
 }
 
 /* A write is answered: what it means for memory. is_short: no memory for a new entry. */
@@ -320,7 +342,7 @@ static void look(struct explore *explore, struct load_state *state)
         if (t->op != O_NONE) {
             continue;
         }
-        if (t->row.has && !t->entry.has && t->row.place <= *cursor_of(state, i)) {
+        if (t->row.has && !t->entry.has && t->row.place <= *cursor_of(state, i, t->row.place)) {
             explore_fail(explore, "lost: task %u lies before the cursor and not in memory", i);
         }
         if (t->entry.has && !t->row.has) {
@@ -472,6 +494,11 @@ static void add_pages(struct explore *explore, const struct load_state *state)
         send_page(next, OWN_PAGE);
         look(explore, next);
     }
+    if (state->page == 0 && state->past < state->split) {
+        next = begin(explore, state, S_PAST_PAGE, 0, false);
+        send_page(next, PAST_PAGE);
+        look(explore, next);
+    }
     if (state->page == 0 && state->park) {
         next = begin(explore, state, S_PARK_PAGE, 0, false);
         send_page(next, PARK_PAGE);
@@ -544,6 +571,8 @@ static void start(void *to)
     struct load_state *state = to;
 
     state->target = load.raises ? TASKS : PLACES;
+    state->split = load.split ? TASKS : 0;
+    state->cursor = state->split;
     for (unsigned i = 0; i + (unsigned)load.inserts < TASKS; i++) {
         state->tasks[i].row =
             (struct load_row){.has = 1, .place = place_of(i % BUCKETS, i), .version = 1};
@@ -553,7 +582,8 @@ static void start(void *to)
 static bool is_goal(const void *of)
 {
     const struct load_state *state = of;
-    bool is = state->page == 0 && !state->park && state->cursor == PLACES;
+    bool is =
+        state->page == 0 && !state->park && state->cursor == PLACES && state->past == state->split;
 
     for (unsigned i = 0; i < TASKS; i++) {
         const struct load_task *t = &state->tasks[i];
@@ -573,15 +603,19 @@ static void print_row(const char *what, const struct load_row *row)
 static void print(const void *of)
 {
     static const char *const OPS[] = {"", ", insert", ", change", ", end"};
+    static const char *const PAGES[] = {"", "shard", "park", "past"};
     const struct load_state *state = of;
 
     printf("      cursor %u of %u", state->cursor, state->target);
+    if (state->split > 0) {
+        printf(", past %u of %u", state->past, state->split);
+    }
     if (state->park) {
         printf(", park at %u", state->park_cursor);
     }
     if (state->page != 0) {
-        printf(", page of the %s after %u to %u%s", state->page == OWN_PAGE ? "shard" : "park",
-               state->from, state->to, state->page_read ? ", read" : "");
+        printf(", page of the %s after %u to %u%s", PAGES[state->page], state->from, state->to,
+               state->page_read ? ", read" : "");
         if (state->is_rewound) {
             printf(", set back to %u", state->rewind);
         }

@@ -11,8 +11,9 @@ enum {
     TASKS = 3,
     BUCKETS = 2,
     PLACES = TASKS * BUCKETS, /* 1 … PLACES: bucket by bucket, in each by id */
-    OWN_PAGE = 1,             /* page.of: the shard's own, or the park's */
-    PARK_PAGE = 2
+    OWN_PAGE = 1,             /* page.of: the shard's own, the park's, the shard's past */
+    PARK_PAGE = 2,
+    PAST_PAGE = 3
 };
 
 /* What is in flight of a task: a write that was sent, or that has committed. */
@@ -42,6 +43,7 @@ struct load_task {
 struct load_state {
     struct load_task tasks[TASKS];
     u8 cursor, target;
+    u8 past, split;       /* the cursor in what is past, up to split; the other one begins there */
     u8 park, park_cursor; /* task 1 and above are of a queue that may be parked */
     /* the page in flight */
     u8 page, page_read, from, to, end, is_rewound, rewind, skips_park;
@@ -49,8 +51,8 @@ struct load_state {
 };
 
 struct load_options {
-    int horizon, gone, newer, rewound, parked_since, park_low, unpark_at, reread;
-    int limit, inserts, moves, deletes, parks, shorts, evictions, raises;
+    int horizon, gone, newer, rewound, parked_since, park_low, park_past, unpark_at, reread;
+    int split, limit, inserts, moves, deletes, parks, shorts, evictions, raises;
 };
 
 extern struct load_options load;

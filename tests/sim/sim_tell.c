@@ -89,6 +89,7 @@ static const struct form {
     {"unknown", 0, 1, 2, NONE, PLAIN, "does not know what became of a write"},
     {"rewind", 0, 1, 2, 3, PLAIN, "reads again from {4:t}"},
     {"page", 0, 1, 2, NONE, CHATTER, "has read {4} rows"},
+    {"past", 0, 1, 2, NONE, CHATTER, "has read {4} rows of what is past"},
     {"unpark", 0, 1, 2, NONE, PLAIN, "reads queue {5} back"},
     /* a broker's tasks */
     {"insert", 0, 1, 2, 3, PLAIN, "is created, due {4:t}"},

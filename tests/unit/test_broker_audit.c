@@ -213,18 +213,22 @@ Test(broker_audit, finds_a_loader_that_stands_still)
     rig_close(&rig);
 }
 
-/* Shard 3 has to read on from an hour ago, where a late row is, and no page of it is answered. */
-static void hold_pages(void)
+/* Shard 3 has a late row still to read, in what is past or, from an hour ago on, in what is near;
+ * no page of it is answered. */
+static void hold_pages(bool of_past)
 {
     struct shard *shard;
 
     open_rig();
     shard = &rig.broker->shards[3];
-    insert_past(3);
+    insert_past_of(3, of_past ? 1800000 : 60000);
     rig.held = &shard->page;
-    shard->cursor = (struct place){due_bucket(rig_time(&rig) - 3600000), 0};
-    rig_pass(&rig, 1000); // Until it is looked at, and asks for a page.
+    if (!of_past) {
+        shard->cursor = (struct place){due_bucket(rig_time(&rig) - 3600000), 0};
+    }
+    rig_pass(&rig, 1100); // Until it is looked at, and asks for a page.
     cr_assert(shard->is_paging);
+    cr_assert_eq(shard->is_page_past, of_past);
 }
 
 /* The database says no to the page that shard 3 waits for. */
@@ -237,9 +241,9 @@ static void refuse_page(void)
     }
 }
 
-Test(broker_audit, says_nothing_of_a_loader_whose_page_takes_long)
+static void let_pages_take_long(bool of_past)
 {
-    hold_pages();
+    hold_pages(of_past);
     for (uint32_t i = 0; i < 50; i++) {
         rig_pass(&rig, 100);
         expect(0, 0, 0, 0);
@@ -255,9 +259,15 @@ Test(broker_audit, says_nothing_of_a_loader_whose_page_takes_long)
     rig_close(&rig);
 }
 
-Test(broker_audit, finds_a_loader_whose_pages_come_to_nothing)
+Test(broker_audit, says_nothing_of_a_loader_whose_page_takes_long)
 {
-    hold_pages();
+    let_pages_take_long(false);
+    let_pages_take_long(true);
+}
+
+static void let_pages_come_to_nothing(bool of_past)
+{
+    hold_pages(of_past);
     for (uint32_t i = 0; i < 40; i++) {
         refuse_page();
         rig_pass(&rig, 300); // Most of it the next one is in flight.
@@ -266,6 +276,12 @@ Test(broker_audit, finds_a_loader_whose_pages_come_to_nothing)
         }
     }
     rig_close(&rig);
+}
+
+Test(broker_audit, finds_a_loader_whose_pages_come_to_nothing)
+{
+    let_pages_come_to_nothing(false);
+    let_pages_come_to_nothing(true);
 }
 
 Test(broker_audit, says_nothing_of_a_row_whose_commit_is_not_answered_yet)

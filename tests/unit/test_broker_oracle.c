@@ -175,7 +175,9 @@ static void create(void)
     struct twin *twin = &world.twins[world.count];
     span_ms span = SPANS[prng_below(&world.prng, 5)];
     uint16_t slot = (uint16_t)prng_below(&world.prng, 64);
-    wall_ms due_ms = rig_time(&world.rig) + (span_ms)prng_below(&world.prng, (uint64_t)span);
+    span_ms ago_ms = chance(12) ? (span_ms)prng_below(&world.prng, 300000) : 0; // In the past, too.
+    wall_ms due_ms =
+        rig_time(&world.rig) + (span_ms)prng_below(&world.prng, (uint64_t)span) - ago_ms;
 
     if (world.count == TWINS_MAX) {
         return;
