@@ -18,10 +18,13 @@ import stalls  # noqa: E402
 SHARDS = 32
 LATE_MAX_US = 1_000_000   # No lateness above this, whatever planned thing is done.
 PAUSE_MAX_US = 200_000    # Of a shard that moves as planned: 99 in 100 of them, with --strict.
-# Half of them, without; 99 in 100 then stay below this. A machine can be slower by half for a while,
-# which no stalled thread tells; what it is then is not known. What waits for an event that got lost
-# takes a second.
+# Without, half of them stay below this and 99 in 100 below the next one, as long as sleeps end as they
+# do on a quiet machine. A move is one wake-up after the other, of brokers and servers, and in some
+# hours all of them take several times as long. The bounds are then as many times larger, that of p99
+# up to half a second: what waits for an event that got lost takes a whole one.
+PAUSE_P99_US = 300_000
 PAUSE_SLOW_US = 500_000
+WAKE_QUIET_MS = 1.0       # How late a sleep ends then, p99.
 OTHERS_MAX_US = 20_000    # p99 of shards that do not move meanwhile, or four times what is usual.
 # Of fewer tasks than these one slow sync of the disk, which delays all shards alike, is one in a
 # hundred: then p95 is judged. A pause for the sake of others takes 200 ms, and is more of them.
@@ -64,8 +67,10 @@ class World:
         self.faults = []
         self.loads = []
         self.psql = None
+        self.wake_ms = []  # before the cluster is there, and after its work
 
     def __enter__(self):
+        self.wake_ms.append(stalls.wake_late_ms())
         self.cluster.__enter__()
         try:
             for name in self.names:
@@ -162,6 +167,7 @@ class World:
             time.sleep(0.3)
         self.faults += auditor.faults(self.cluster.pages)
         self.stalls.read()
+        self.wake_ms.append(stalls.wake_late_ms())
         judge = self.judge
         self.expect(judge.answered, "no task was answered")
         self.expect(not judge.lost(), f"lost: {judge.lost()[:5]} of {len(judge.lost())}")
@@ -211,9 +217,9 @@ class World:
         permille = 950 if few else 990
         p99_us, beside_us = harness.quantile(judged, 990), harness.quantile(others, permille)
         p50_us = harness.quantile(judged, 500)
-        limit_us = PAUSE_MAX_US if self.options.strict else PAUSE_SLOW_US
-        self.expect(p99_us <= limit_us, f"p99 of the pauses was {p99_us / 1000:.0f} ms")
-        self.expect(p50_us <= PAUSE_MAX_US, f"p50 of the pauses was {p50_us / 1000:.0f} ms")
+        p50_max_us, p99_max_us = self.pause_limits()
+        self.expect(p99_us <= p99_max_us, f"p99 of the pauses was {p99_us / 1000:.0f} ms")
+        self.expect(p50_us <= p50_max_us, f"p50 of the pauses was {p50_us / 1000:.0f} ms")
         self.expect(beside_us <= max(OTHERS_MAX_US, 4 * harness.quantile(quiet, 990)),
                     f"p{permille // 10} of the {len(others)} tasks of shards that did not move was "
                     f"{beside_us / 1000:.0f} ms while others moved")
@@ -222,7 +228,15 @@ class World:
               f"{harness.quantile(everything, 990) / 1000:.1f} ms; of {len(judged)} while the machine "
               f"was ours p99 {p99_us / 1000:.1f} ms; others meanwhile p99 "
               f"{harness.quantile(others, 990) / 1000:.1f} ms ({len(others)} tasks), "
-              f"without moves {harness.quantile(quiet, 990) / 1000:.1f} ms", flush=True)
+              f"without moves {harness.quantile(quiet, 990) / 1000:.1f} ms; sleeps ended "
+              f"{max(self.wake_ms):.1f} ms late (p99)", flush=True)
+
+    def pause_limits(self):
+        """Of p50 and p99, in microseconds."""
+        if self.options.strict:
+            return PAUSE_MAX_US, PAUSE_MAX_US
+        pace = max(1.0, max(self.wake_ms) / WAKE_QUIET_MS)
+        return min(pace * PAUSE_MAX_US, PAUSE_P99_US), min(pace * PAUSE_P99_US, PAUSE_SLOW_US)
 
     def pauses(self, moves):
         """(shard, move) → its pause; sorted lateness of shards that did not move while others did,

@@ -13,8 +13,21 @@ import time
 
 STALL_MS = 50        # A sleep of 5 ms that takes longer than this is a stall.
 SLEEP_S = 0.005
+WAKES = 400          # wake_late_ms() looks at so many sleeps …
+WAKE_S = 0.002       # … of this length.
 SAMPLE_S = 0.25      # How often the processors' use is looked at.
 FOREIGN_MAX = 0.25   # Part of all processors that others may use before bounds are excused.
+
+
+def wake_late_ms():
+    """How late a sleep ends on this machine just now, p99. Ask while the test itself is idle: a second
+    or so."""
+    late_ns = []
+    for _ in range(WAKES):
+        before = time.monotonic_ns()
+        time.sleep(WAKE_S)
+        late_ns.append(time.monotonic_ns() - before - int(WAKE_S * 1e9))
+    return sorted(late_ns)[WAKES * 99 // 100] / 1e6
 
 
 class Stalls:
