@@ -201,11 +201,13 @@ MUTANTS = {
         core("window.c", "page->queue == 0 && parked != NULL &&",
              "page->queue != 0 && parked != NULL &&")]),
     "past-unread": ("K-7 audit", [
-        core("window.c", "if (shard->state != SHARD_ACTIVE || !is_past_left(shard)) {",
-             "if (shard->state != SHARD_LOADING || !is_past_left(shard)) {")]),
-    "park-behind-past": ("K-7 audit", [
-        core("window.c", "is_cursor_past(shard, shard->past) ? shard->past : shard->cursor);",
-             "shard->cursor);")]),
+        core("window.c", "is_past_left(shard) && (shard->is_loaded ||",
+             "is_past_left(shard) && shard->target == 0 && (shard->is_loaded ||")]),
+    "past-turn-kept": ("K-7 audit", [
+        core("window.c", "    broker->databases[shard->database].is_reading_past = false;\n", "")]),
+    "park-of-both-parts": ("K-7 audit", [
+        core("park.c", "if (place_is_before(park->cursor, end)) {",
+             "if (place_is_before(park->cursor, end) || end.seq == INT64_MAX) {")]),
     "past-read-as-near": ("K-7 audit", [
         core("window.c", "(park != NULL || shard->is_page_past == of_past);",
              "(park != NULL || shard->is_page_past != of_past);")]),

@@ -72,6 +72,7 @@ struct look {
     struct place cursor; /* the shard's own, when the look began */
     struct place past;
     uint32_t page_count; /* of the shard's pages that had ended when the look began */
+    uint32_t past_pages; /* the same, of what is past in its database */
     struct store_read rows;
     struct store_read sample; /* at the second look: the suspects */
     struct store_read claims;
@@ -135,22 +136,42 @@ static bool is_under_way(const struct shard *shard, const struct entry *entry)
     UNREACHABLE();
 }
 
+/* Pages of the shard's own; those of its parks say nothing of its cursors. */
+static bool is_paging(const struct shard *shard)
+{
+    return shard->is_paging && shard->page_park == NULL;
+}
+
 static uint32_t pages_ended(const struct shard *shard)
 {
-    return shard->page_count - (shard->is_paging ? 1 : 0);
+    return shard->page_count - (is_paging(shard) ? 1 : 0);
+}
+
+/* Whether what is past waits, at the second look, for a turn that comes: others have had theirs
+ * since the first, or one has it. */
+static bool is_turn_awaited(const struct look *look)
+{
+    const struct broker *broker = look->audit->broker;
+    uint32_t database = look->shard->database;
+    bool is_read = broker->databases[database].past_pages != look->past_pages;
+
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count && !is_read; i++) {
+        is_read = broker->shards[i].database == database && is_paging(&broker->shards[i]) &&
+                  broker->shards[i].is_page_past;
+    }
+    return look->shard->past_at != 0 || (look->shard->is_past_waiting && is_read);
 }
 
 /* Whether at the second look the loader still waits for the database: for the page that it was
  * waiting for at the first, or asked for since, or, should that have come to nothing, for the one
- * after it. If that has come to nothing too, or none was asked for, it is not the database. Or what
- * is past waits for its turn, which comes. */
+ * after it. If that has come to nothing too, or none was asked for, it is not the database. */
 static bool is_page_awaited(const struct look *look)
 {
     const struct shard *shard = look->shard;
     uint32_t ended = pages_ended(shard) - look->page_count;
 
     return look->stage == STAGE_SECOND && ended <= 1 &&
-           (shard->is_paging || shard->past_at != 0 ||
+           (is_paging(shard) || (ended == 0 && is_turn_awaited(look)) ||
             (ended == 1 && shard->broker->now.boot < shard->retry_at));
 }
 
@@ -170,8 +191,8 @@ static bool is_unheld(const struct look *look, const struct task *row)
 {
     const struct shard *shard = look->shard;
     const struct entry *entry = entry_peek(shard, row->id.seq);
-    const struct park *park = park_find(shard, row->queue);
     struct place place = {due_bucket(row->due_ms), row->id.seq};
+    const struct park *park = window_park_at(shard, row->queue, place);
 
     if (row->due_ms > look->late_ms) {
         return false;
@@ -465,7 +486,7 @@ static void send_rows(struct look *look)
                                      .after_seq = audited->place.seq,
                                      .to_bucket = due_bucket(look->late_ms),
                                      .limit = ROWS_MAX};
-    if (park_numbers(look->shard, &look->rows, &look->numbers) != 0) {
+    if (park_numbers(look->shard, place_end, &look->rows, &look->numbers) != 0) {
         look->is_failed = true;
         return;
     }
@@ -540,6 +561,7 @@ static void begin_look(struct look *look, struct shard *shard)
     look->cursor = shard->cursor;
     look->past = shard->past;
     look->page_count = pages_ended(shard);
+    look->past_pages = shard->broker->databases[shard->database].past_pages;
     count = pick_sample(look);
     send_rows(look);
     send_claims(look);

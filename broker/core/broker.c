@@ -201,8 +201,8 @@ static void scan(struct broker *broker)
     }
 }
 
-/* A time of a shard's, 0: none, at which it is to be looked at. */
-static void touch_at(struct shard *shard, boot_us *at)
+/* Look at a shard when a time of its, 0: none, has come; it is 0 then. */
+static void take_time(struct shard *shard, boot_us *at)
 {
     if (*at == 0) {
         return;
@@ -215,14 +215,14 @@ static void touch_at(struct shard *shard, boot_us *at)
     }
 }
 
-/* The earliest retry of a shard that waits for one; shards are looked at when touched, so a pending
+/* The earliest time that a shard waits for; shards are looked at when touched, so a pending
  * retry touches its shard. */
 static void touch_retries(struct broker *broker)
 {
     broker->retry_at = BOOT_NEVER;
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
-        touch_at(&broker->shards[i], &broker->shards[i].retry_at);
-        touch_at(&broker->shards[i], &broker->shards[i].past_at);
+        take_time(&broker->shards[i], &broker->shards[i].retry_at);
+        take_time(&broker->shards[i], &broker->shards[i].past_at);
     }
 }
 

@@ -134,7 +134,7 @@ struct shard_view {
     boot_us since;     /* when it became ours, if it is */
     uint32_t database;
     uint32_t entries;
-    bool loaded;           /* everything inside the window is in memory */
+    bool loaded;           /* what is near is in memory up to the end of the window */
     uint32_t audit_faults; /* tasks that nobody goes on with, at the auditor's last look */
 };
 

@@ -56,7 +56,8 @@ void park_free_all(struct shard *shard)
     map_fini(&shard->parks);
 }
 
-int park_numbers(const struct shard *shard, struct store_read *read, uint32_t **numbers)
+int park_numbers(const struct shard *shard, struct place end, struct store_read *read,
+                 uint32_t **numbers)
 {
     const struct broker *broker = shard->broker;
     struct map_iter iter = {0};
@@ -76,7 +77,9 @@ int park_numbers(const struct shard *shard, struct store_read *read, uint32_t **
     }
     skip = *numbers + read->known_count;
     while ((park = map_next(&shard->parks, &iter)) != NULL) {
-        skip[read->skip_count++] = park->queue->queue.id;
+        if (place_is_before(park->cursor, end)) {
+            skip[read->skip_count++] = park->queue->queue.id;
+        }
     }
     read->known = *numbers;
     read->skip = skip;

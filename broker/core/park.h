@@ -23,12 +23,13 @@ void park_free_all(struct shard *shard);
 
 /*
  * Fill in read.known with the numbers of all queues, and read.skip with those that are parked in a
- * shard.
+ * shard before a place.
  *
  * ownership: *numbers has both; the caller's, to be freed by mem_free when the read is over.
  * errors:    ERR_NO_MEMORY.
  */
-MUST_USE int park_numbers(const struct shard *shard, struct store_read *read, uint32_t **numbers);
+MUST_USE int park_numbers(const struct shard *shard, struct place end, struct store_read *read,
+                          uint32_t **numbers);
 
 /* Of a queue's parks the one that has waited longest and whose shard `may_read`; NULL: none. */
 struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct shard *));

@@ -29,6 +29,9 @@ struct place {
     int64_t seq;
 };
 
+/* Behind all places. */
+static const struct place place_end = {INT64_MAX, INT64_MAX};
+
 static inline bool place_is_before(struct place a, struct place b)
 {
     return a.bucket < b.bucket || (a.bucket == b.bucket && a.seq < b.seq);

@@ -117,11 +117,12 @@ struct shard {
     bool is_seeing;         /* `see` is in flight */
     bool is_order_short;    /* rows behind order keys that nobody remembers were let go of */
     bool was_parked;        /* the last page was for a park: it is the shard's own turn */
-    bool is_page_past;      /* the page is of what is past */
+    bool is_page_past;      /* the page, or the last one, is of what is past */
+    bool is_past_waiting;   /* until another shard's page of its past has ended */
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
     uint32_t page_serial;
-    uint32_t page_count; /* pages asked for so far */
+    uint32_t page_count; /* pages of its own asked for so far */
     uint32_t look_serial;
     uint32_t keep_serial;
     uint32_t claims_serial;
@@ -249,7 +250,7 @@ struct database {
     bool is_checking;
     boot_us check_at;
     uint32_t orders_reading; /* order keys that are being read for */
-    bool is_reading_past;    /* a page of what is past is in flight: one at a time */
+    bool is_reading_past;    /* a page of some shard's past is in flight: one at a time */
     uint32_t past_pages;     /* that have ended */
 };
 
@@ -303,7 +304,7 @@ struct broker {
     boot_us placement_at; /* BOOT_NEVER: nothing to do */
     boot_us publish_at;
     boot_us scan_at;
-    boot_us retry_at;   /* earliest of the shards' */
+    boot_us retry_at;   /* earliest of the shards', and of their past_at */
     boot_us held_until; /* the first pause ends then, by the slowest clock; BOOT_NEVER: none does */
     uint32_t leaving_count; /* shards that are DRAINING or RELEASING */
     uint32_t cannot;        /* databases that we could not write to for a session timeout */

@@ -36,9 +36,8 @@
 #define NEAR_BUCKETS 1
 
 /* What is past waits so long, so that of shards that move together the near rows of all are read
- * first; and when another shard's past is being read, until it is looked at again. */
-#define PAST_WAIT_US  US_PER_S
-#define PAST_RETRY_US (10 * US_PER_MS)
+ * first. */
+#define PAST_WAIT_US US_PER_S
 
 static struct place place_of(wall_ms due_ms, int64_t seq)
 {
@@ -56,6 +55,7 @@ void window_reset(struct shard *shard)
     shard->split = shard->cursor = shard->past = (struct place){INT64_MIN, 0};
     shard->target = INT64_MIN;
     shard->past_at = 0;
+    shard->is_past_waiting = false;
     shard->is_loaded = false;
     shard->is_rewound = false;
     shard->was_parked = false;
@@ -63,15 +63,23 @@ void window_reset(struct shard *shard)
     map_fini(&shard->gone);
 }
 
-/* Whether a place is in the shard's past; a cursor, if what is right behind it is. */
-static bool is_past(const struct shard *shard, struct place place)
+/* Whether a place is in the shard's past, and whether a cursor is: what is right behind it. */
+static bool lies_in_past(const struct shard *shard, struct place place)
 {
     return !place_is_before(shard->split, place);
 }
 
-static bool is_cursor_past(const struct shard *shard, struct place cursor)
+static bool reads_past(const struct shard *shard, struct place cursor)
 {
     return place_is_before(cursor, shard->split);
+}
+
+const struct park *window_park_at(const struct shard *shard, uint32_t queue, struct place place)
+{
+    const struct park *park = park_find(shard, queue);
+
+    return park != NULL && lies_in_past(shard, place) && !reads_past(shard, park->cursor) ? NULL
+                                                                                          : park;
 }
 
 /* The shard's own cursor in one of its two parts. */
@@ -89,15 +97,16 @@ static bool is_read_for(const struct shard *shard, const struct park *park, bool
 
 bool window_is_ahead(const struct shard *shard, struct place place)
 {
-    return place_is_before(is_past(shard, place) ? shard->past : shard->cursor, place);
+    return place_is_before(lies_in_past(shard, place) ? shard->past : shard->cursor, place);
 }
 
 bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
 {
-    const struct park *park = park_find(shard, queue);
     struct place place = place_of(due_ms, seq);
+    const struct park *park = window_park_at(shard, queue, place);
 
-    if (is_read_for(shard, park, is_past(shard, place)) && place.bucket <= shard->page.to_bucket) {
+    if (is_read_for(shard, park, lies_in_past(shard, place)) &&
+        place.bucket <= shard->page.to_bucket) {
         return true;
     }
     return park == NULL ? !window_is_ahead(shard, place) : !place_is_before(park->cursor, place);
@@ -118,8 +127,12 @@ static void set_back(struct shard *shard, struct place *cursor, bool is_read, st
 /* Set back the cursor of a park, or, NULL, of the shard's own part. */
 static void rewind_to(struct shard *shard, struct park *park, struct place place)
 {
-    bool of_past = is_cursor_past(shard, place);
+    bool of_past = reads_past(shard, place);
 
+    if (of_past && park != NULL && !reads_past(shard, park->cursor) &&
+        place_is_before(shard->past, place)) {
+        place = shard->past; // Behind it nothing of its queue need be in memory.
+    }
     set_back(shard, park == NULL ? own_cursor(shard, of_past) : &park->cursor,
              is_read_for(shard, park, of_past), place);
     shard->is_loaded = shard->is_loaded && (park != NULL || of_past);
@@ -139,7 +152,7 @@ static struct place past_end(const struct shard *shard)
 
 static bool is_past_left(const struct shard *shard)
 {
-    return is_cursor_past(shard, shard->past) && place_is_before(shard->past, past_end(shard));
+    return place_is_before(shard->past, past_end(shard));
 }
 
 /* Leave a queue's rows behind a place to the database. False: no memory to remember that. */
@@ -149,8 +162,7 @@ static bool park(struct shard *shard, struct queue_state *queue, struct place pl
 
     if (park == NULL) {
         // Never past the shard's own: what is behind that has not been read.
-        park = park_new(shard, queue,
-                        is_cursor_past(shard, shard->past) ? shard->past : shard->cursor);
+        park = park_new(shard, queue, shard->cursor);
     }
     if (park == NULL) {
         return false;
@@ -368,6 +380,25 @@ static void advance(struct shard *shard, struct park *park, const struct store_r
     }
 }
 
+/* A page of what is past has ended: it is another shard's turn, if one waits. */
+static void pass_past_on(struct shard *shard)
+{
+    struct broker *broker = shard->broker;
+    uint32_t count = broker->options.cluster.shard_count;
+
+    broker->databases[shard->database].is_reading_past = false;
+    broker->databases[shard->database].past_pages++;
+    for (uint32_t i = 1; i <= count; i++) {
+        struct shard *next = &broker->shards[(shard->id + i) % count];
+
+        if (next->database == shard->database && next->is_past_waiting) {
+            next->is_past_waiting = false;
+            shard_touch(next);
+            return;
+        }
+    }
+}
+
 static void page_done(struct store_read *page)
 {
     struct shard *shard = page->owner;
@@ -384,8 +415,7 @@ static void page_done(struct store_read *page)
     }
     shard->is_paging = false;
     if (shard->is_page_past) {
-        shard->broker->databases[shard->database].is_reading_past = false;
-        shard->broker->databases[shard->database].past_pages++;
+        pass_past_on(shard);
     }
     shard->is_rewound = false;
     shard->was_parked = park != NULL;
@@ -406,6 +436,11 @@ static void page_done(struct store_read *page)
         shard_fenced(shard);
     } else if (is_fresh) {
         shard_retry_later(shard);
+        if (shard->is_page_past) {
+            // Behind a page of its parks, which wait as long.
+            shard_read_past_at(shard,
+                               shard->broker->now.boot + 2 * shard->broker->options.retry_us);
+        }
     }
     shard_touch(shard); // The next page.
 }
@@ -434,7 +469,8 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
                                 .limit = limit,
                                 .queue = park == NULL ? 0 : park->queue->queue.id,
                                 .cb = page_done};
-    if (park == NULL && park_numbers(shard, page, &shard->page_numbers) != 0) {
+    if (park == NULL &&
+        park_numbers(shard, of_past ? shard->split : place_end, page, &shard->page_numbers) != 0) {
         shard_retry_later(shard);
         return;
     }
@@ -450,15 +486,16 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
         shard->page_numbers = NULL;
         return;
     }
-    shard->page_count++;
-    if (park != NULL) {
+    if (park == NULL) {
+        shard->page_count++;
+    } else {
         park->queue->reading += limit;
     }
 }
 
-/* Park here, where the shard stands, the queues whose lines are full: their rows would only be read
- * to be left out. */
-static void park_full(struct shard *shard)
+/* Park here, where the shard stands in one part, the queues whose lines are full: their rows would
+ * only be read to be left out. */
+static void park_full(struct shard *shard, bool of_past)
 {
     struct broker *broker = shard->broker;
 
@@ -466,7 +503,7 @@ static void park_full(struct shard *shard)
         struct queue_state *queue = broker->queues[i];
 
         if (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue) &&
-            !park(shard, queue, shard->cursor)) {
+            !park(shard, queue, *own_cursor(shard, of_past))) {
             return;
         }
     }
@@ -490,34 +527,43 @@ static void split_off_past(struct shard *shard)
         shard->split = (struct place){
             due_bucket(lower_ms(broker, shard->database)) - NEAR_BUCKETS - 1, INT64_MAX};
         shard->cursor = shard->split;
-        shard_read_past_at(shard, broker->now.boot + PAST_WAIT_US);
+        if (shard->bump_count == 0) { // Else it was ours all along, and moves with no other.
+            shard_read_past_at(shard, broker->now.boot + PAST_WAIT_US);
+        }
     }
 }
 
-/* Read on in what is past, if something is left of it. */
-static void read_past(struct shard *shard, uint32_t limit)
+/* Whether it is the turn of what is past: when what is near is in memory, or, while memory is too
+ * short for that, what is due until the present bucket ends, by turns. */
+static bool may_read_past(const struct shard *shard)
+{
+    bool has_present = shard->cursor.bucket > due_bucket(lower_ms(shard->broker, shard->database));
+
+    return shard->state == SHARD_ACTIVE && shard->broker->now.boot >= shard->past_at &&
+           is_past_left(shard) && (shard->is_loaded || (has_present && !shard->is_page_past));
+}
+
+/* Read on in what is past. False: it has to wait. */
+static bool read_past(struct shard *shard, uint32_t limit)
 {
     struct database *database = &shard->broker->databases[shard->database];
-    boot_us now = shard->broker->now.boot;
 
-    if (shard->state != SHARD_ACTIVE || !is_past_left(shard)) {
-        return;
+    if (!may_read_past(shard)) {
+        return false;
     }
-    if (database->is_reading_past && now >= shard->past_at) {
-        shard_read_past_at(shard, now + PAST_RETRY_US);
+    shard->is_past_waiting = database->is_reading_past;
+    if (shard->is_past_waiting) {
+        return false;
     }
-    if (now < shard->past_at) {
-        return;
-    }
-    park_full(shard);
+    park_full(shard, true);
     send_page(shard, NULL, true, limit);
     database->is_reading_past = shard->is_paging;
+    return true;
 }
 
 void window_step(struct shard *shard)
 {
-    struct broker *broker = shard->broker;
-    size_t room = entry_room(broker);
+    size_t room = entry_room(shard->broker);
     uint32_t limit = (uint32_t)time_min((int64_t)room, SLICE_ROW_COUNT_MAX);
 
     if (!wants_page(shard)) {
@@ -532,11 +578,10 @@ void window_step(struct shard *shard)
         }
         return;
     }
-    if (shard->is_loaded) {
-        read_past(shard, limit);
+    if (read_past(shard, limit) || shard->is_loaded) {
         return;
     }
-    park_full(shard);
+    park_full(shard, false);
     send_page(shard, NULL, false, limit);
 }
 
@@ -585,7 +630,7 @@ static void rewind_all(struct shard *shard, struct place place)
     struct park *parked;
 
     rewind_to(shard, NULL, place);
-    if (is_cursor_past(shard, place)) {
+    if (reads_past(shard, place)) {
         rewind_to(shard, NULL, shard->split);
     }
     while ((parked = map_next(&shard->parks, &iter)) != NULL) {

@@ -20,7 +20,11 @@ void window_reset(struct shard *shard);
  * entry must exist for it. */
 bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq);
 
-/* Whether a place is still ahead of the shard's own pages, whatever queue its row is of. */
+/* The park that counts for a queue's row at a place: one that begins behind the shard's past says
+ * nothing of it. NULL: the shard's own cursor counts. */
+const struct park *window_park_at(const struct shard *shard, uint32_t queue, struct place place);
+
+/* Whether a place is still ahead of the shard's own pages. */
 bool window_is_ahead(const struct shard *shard, struct place place);
 
 /* A row inside the window found no room: set the cursor back before it, to be read again later. */

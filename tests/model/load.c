@@ -17,6 +17,7 @@ struct load_options load = {.horizon = 1,
                             .rewound = 1,
                             .parked_since = 1,
                             .park_low = 1,
+                            .park_part = 1,
                             .park_past = 1,
                             .unpark_at = 1,
                             .reread = 1,
@@ -38,8 +39,11 @@ static const struct model_option OPTIONS[] = {
      "broker/core/window.c take_row"},
     {"park_low", &load.park_low, "a park begins no later than the shard has read",
      "broker/core/park.c park_new"},
-    {"park_past", &load.park_past, "nor than what is past has been read",
-     "broker/core/window.c park"},
+    {"park_past", &load.park_past,
+     "one that goes back into the past begins where that has been read",
+     "broker/core/window.c rewind_to"},
+    {"park_part", &load.park_part, "pages of what is past leave out what is parked there only",
+     "broker/core/park.c park_numbers"},
     {"unpark_at", &load.unpark_at, "a park ends where the shard is, not before",
      "broker/core/window.c advance"},
     {"reread", &load.reread, "a row whose task has left memory since is read again",
@@ -129,9 +133,17 @@ static u8 part_of(const struct load_state *state, u8 place)
     return place <= state->split ? PAST_PAGE : OWN_PAGE;
 }
 
+/* Whether a park counts for a task at a place: one that begins behind what is past does not there.
+ */
+static bool is_parked_at(const struct load_state *state, unsigned task, u8 place)
+{
+    return is_parked(state, task) &&
+           (part_of(state, place) == OWN_PAGE || state->park_cursor < state->split);
+}
+
 static u8 *cursor_of(struct load_state *state, unsigned task, u8 place)
 {
-    if (is_parked(state, task)) {
+    if (is_parked_at(state, task, place)) {
         return &state->park_cursor;
     }
     return part_of(state, place) == PAST_PAGE ? &state->past : &state->cursor;
@@ -140,7 +152,7 @@ static u8 *cursor_of(struct load_state *state, unsigned task, u8 place)
 /* Whether the page in flight is for the cursor that counts for a task at a place. */
 static bool is_read_for(const struct load_state *state, unsigned task, u8 place)
 {
-    return state->page == (is_parked(state, task) ? PARK_PAGE : part_of(state, place));
+    return state->page == (is_parked_at(state, task, place) ? PARK_PAGE : part_of(state, place));
 }
 
 static bool window_has(struct load_state *state, unsigned task, u8 place)
@@ -155,6 +167,10 @@ static void rewind_to(struct load_state *state, bool of_park, u8 place)
     u8 part = of_park ? PARK_PAGE : part_of(state, (u8)(place + 1));
     u8 *cursor = of_park ? &state->park_cursor : part == PAST_PAGE ? &state->past : &state->cursor;
 
+    if (load.park_past && of_park && place < state->split && state->park_cursor >= state->split &&
+        state->past < place) {
+        place = state->past; // Behind it nothing of its queue need be in memory.
+    }
     if (place < *cursor) {
         *cursor = place;
     }
@@ -166,11 +182,9 @@ static void rewind_to(struct load_state *state, bool of_park, u8 place)
 
 static void park(struct load_state *state, u8 place)
 {
-    bool is_past = load.park_past && state->past < state->split;
-
     if (!state->park) {
         state->park = 1;
-        state->park_cursor = !load.park_low ? PLACES : is_past ? state->past : state->cursor;
+        state->park_cursor = load.park_low ? state->cursor : PLACES;
     }
     rewind_to(state, true, place);
 }
@@ -284,7 +298,8 @@ static void send_page(struct load_state *state, u8 of)
                   : of == PAST_PAGE ? state->past
                                     : state->park_cursor;
     state->to = of == PAST_PAGE ? state->split : state->target;
-    state->skips_park = of != PARK_PAGE && state->park;
+    state->skips_park = of != PARK_PAGE && state->park &&
+                        (of == OWN_PAGE || !load.park_part || state->park_cursor < state->split);
 }
 
 /* A write is answered: what it means for memory. is_short: no memory for a new entry. */
@@ -531,6 +546,10 @@ static void add_pressure(struct explore *explore, const struct load_state *state
         next = begin(explore, state, S_PARK_FULL, 0, true);
         next->parks++;
         park(next, next->cursor);
+        look(explore, next);
+        next = begin(explore, state, S_PARK_FULL, 1, true);
+        next->parks++;
+        park(next, next->past < next->split ? next->past : next->cursor);
         look(explore, next);
     }
     if (state->evictions < load.evictions) {

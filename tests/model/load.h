@@ -51,7 +51,8 @@ struct load_state {
 };
 
 struct load_options {
-    int horizon, gone, newer, rewound, parked_since, park_low, park_past, unpark_at, reread;
+    int horizon, gone, newer, rewound, parked_since, park_low, park_part, park_past, unpark_at,
+        reread;
     int split, limit, inserts, moves, deletes, parks, shorts, evictions, raises;
 };
 

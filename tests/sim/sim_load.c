@@ -27,6 +27,10 @@
 #define SMALL_BYTES 16
 #define LARGE_BYTES 1500
 
+/* Absolute due times that lie long back, when what a take-over leaves for later is read. */
+#define OLD_PERMILLE 60
+#define OLD_MAX_MS   600000
+
 /* One call of one user. */
 struct sim_call {
     struct list link; /* in node.calls while inside a core */
@@ -499,7 +503,9 @@ static void draw_due(struct sim_call *call, uint32_t relative_permille)
     call->request.delay_ms = delay_ms;
     if (!is_delay) {
         // The last digits are the call's number: an update can be told by its due time.
-        wall_ms due_ms = sim_clock(sim, 0) / US_PER_MS + delay_ms - 50;
+        bool is_old = prng_chance(&call->load->prng, OLD_PERMILLE);
+        span_ms ago_ms = is_old ? prng_between(&call->load->prng, 1000, OLD_MAX_MS) : 50;
+        wall_ms due_ms = sim_clock(sim, 0) / US_PER_MS + delay_ms - ago_ms;
 
         call->request.task.due_ms = due_ms - due_ms % 1024 + (wall_ms)(call->number % 1024);
     }
