@@ -497,11 +497,10 @@ static void draw_due(struct sim_call *call, uint32_t relative_permille)
 {
     struct sim *sim = call->load->sim;
     span_ms delay_ms = draw_delay(call->load);
-    bool is_delay = prng_chance(&call->load->prng, relative_permille);
 
-    call->request.is_delay = is_delay;
+    call->request.is_delay = prng_chance(&call->load->prng, relative_permille);
     call->request.delay_ms = delay_ms;
-    if (!is_delay) {
+    if (!call->request.is_delay) {
         // The last digits are the call's number: an update can be told by its due time.
         bool is_old = prng_chance(&call->load->prng, OLD_PERMILLE);
         span_ms ago_ms = is_old ? prng_between(&call->load->prng, 1000, OLD_MAX_MS) : 50;
