@@ -71,6 +71,7 @@ struct look {
     wall_ms late_ms;     /* what was due up to here is late */
     struct place cursor; /* the shard's own, when the look began */
     struct place past;
+    bool had_room;       /* for a page, when the look began */
     uint32_t page_count; /* of the shard's pages that had ended when the look began */
     uint32_t past_pages; /* the same, of what is past in its database */
     struct store_read rows;
@@ -148,8 +149,8 @@ static uint32_t pages_ended(const struct shard *shard)
 }
 
 /* Whether what is past waits, at the second look, for a turn that comes: others have had theirs
- * since the first, or one has it. */
-static bool is_turn_awaited(const struct look *look)
+ * since the first, or one has it. Or for its time, when no page has come to nothing. */
+static bool is_turn_awaited(const struct look *look, uint32_t ended)
 {
     const struct broker *broker = look->audit->broker;
     uint32_t database = look->shard->database;
@@ -159,7 +160,7 @@ static bool is_turn_awaited(const struct look *look)
         is_read = broker->shards[i].database == database && is_paging(&broker->shards[i]) &&
                   broker->shards[i].is_page_past;
     }
-    return look->shard->past_at != 0 || (look->shard->is_past_waiting && is_read);
+    return (ended == 0 && look->shard->past_at != 0) || (look->shard->is_past_waiting && is_read);
 }
 
 /* Whether at the second look the loader still waits for the database: for the page that it was
@@ -171,19 +172,23 @@ static bool is_page_awaited(const struct look *look)
     uint32_t ended = pages_ended(shard) - look->page_count;
 
     return look->stage == STAGE_SECOND && ended <= 1 &&
-           (is_paging(shard) || (ended == 0 && is_turn_awaited(look)) ||
+           (is_paging(shard) || is_turn_awaited(look, ended) ||
             (ended == 1 && shard->broker->now.boot < shard->retry_at));
 }
 
-/* Whether the loader stands still before a place though there is room. One that moves gets there.
- */
+static bool has_room(const struct shard *shard)
+{
+    return entry_room(shard->broker) >= SLICE_ROW_COUNT_MAX;
+}
+
+/* Whether the loader stands still before a place though there is room, and was at the first look: a
+ * shard that found none is not looked at as soon as there is. One that moves gets there. */
 static bool is_loader_stuck(const struct look *look)
 {
     const struct shard *shard = look->shard;
 
-    return entry_room(shard->broker) >= SLICE_ROW_COUNT_MAX &&
-           place_is_same(shard->cursor, look->cursor) && place_is_same(shard->past, look->past) &&
-           !is_page_awaited(look);
+    return look->had_room && has_room(shard) && place_is_same(shard->cursor, look->cursor) &&
+           place_is_same(shard->past, look->past) && !is_page_awaited(look);
 }
 
 /* Whether a row that is due is in nobody's hands. What is before its cursor is in memory. */
@@ -560,6 +565,7 @@ static void begin_look(struct look *look, struct shard *shard)
     look->late_ms = time_sub(lower_ms(shard->broker, shard->database), LATE_MS);
     look->cursor = shard->cursor;
     look->past = shard->past;
+    look->had_room = has_room(shard);
     look->page_count = pages_ended(shard);
     look->past_pages = shard->broker->databases[shard->database].past_pages;
     count = pick_sample(look);
