@@ -392,8 +392,7 @@ static void pass_past_on(struct shard *shard)
         struct shard *next = &broker->shards[(shard->id + i) % count];
 
         if (next->database == shard->database && next->is_past_waiting) {
-            next->is_past_waiting = false;
-            shard_touch(next);
+            shard_touch(next); // It waits until it has asked for its page.
             return;
         }
     }
@@ -547,12 +546,10 @@ static bool may_read_past(const struct shard *shard)
 static bool read_past(struct shard *shard, uint32_t limit)
 {
     struct database *database = &shard->broker->databases[shard->database];
+    bool may_read = may_read_past(shard);
 
-    if (!may_read_past(shard)) {
-        return false;
-    }
-    shard->is_past_waiting = database->is_reading_past;
-    if (shard->is_past_waiting) {
+    shard->is_past_waiting = may_read && database->is_reading_past;
+    if (!may_read || shard->is_past_waiting) {
         return false;
     }
     park_full(shard, true);
