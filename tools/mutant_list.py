@@ -195,8 +195,8 @@ MUTANTS = {
         core("window.c", "    if (!shard->is_paging || shard->page_serial != shard->serial ||\n",
              "    if (seq != 0 || !shard->is_paging || shard->page_serial != shard->serial ||\n")]),
     "park-skips-one": ("K-7 audit", [
-        core("window.c", "before(place_of(entry->due_ms, entry->seq)))) {",
-             "place_of(entry->due_ms, entry->seq))) {")]),
+        core("window.c", "before(place_at(entry->due_ms, entry->seq)))) {",
+             "place_at(entry->due_ms, entry->seq))) {")]),
     "park-unskipped": ("K-7 audit", [
         core("window.c", "page->queue == 0 && parked != NULL &&",
              "page->queue != 0 && parked != NULL &&")]),

@@ -196,7 +196,7 @@ static bool is_unheld(const struct look *look, const struct task *row)
 {
     const struct shard *shard = look->shard;
     const struct entry *entry = entry_peek(shard, row->id.seq);
-    struct place place = {due_bucket(row->due_ms), row->id.seq};
+    struct place place = place_at(row->due_ms, row->id.seq);
     const struct park *park = window_park_at(shard, row->queue, place);
 
     if (row->due_ms > look->late_ms) {
@@ -409,7 +409,7 @@ static void move_on(const struct look *look, const struct store_read *rows)
     const struct task *last = rows->row_count == 0 ? NULL : &rows->rows[rows->row_count - 1];
 
     if (rows->has_more && last != NULL && due_bucket(last->due_ms) < rows->to_bucket) {
-        audited->place = (struct place){due_bucket(last->due_ms), last->id.seq};
+        audited->place = place_at(last->due_ms, last->id.seq);
         return;
     }
     if (broker->now.boot - audited->whole_at >= whole_us) {

@@ -72,7 +72,7 @@ static void explain_waiting(const struct shard *shard, const struct task *row,
     if (row->due_ms > lower_ms(broker, shard->database)) {
         out->reason = row->failures + row->unknowns > 0 ? TASK_WAIT_BACKOFF : TASK_WAIT_DUE;
         out->until_ms = row->due_ms;
-    } else if (window_is_ahead(shard, (struct place){due_bucket(row->due_ms), row->id.seq})) {
+    } else if (window_is_ahead(shard, place_at(row->due_ms, row->id.seq))) {
         out->reason = TASK_WAIT_LOADING;
     } else if (queue != NULL) {
         explain_ready(broker, queue, out);

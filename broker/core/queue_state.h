@@ -9,6 +9,7 @@
 #include "broker/core/inspect.h"
 #include "lib/base/list.h"
 #include "lib/model/queue.h"
+#include "lib/model/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,12 @@ struct place {
 
 /* Behind all places. */
 static const struct place place_end = {INT64_MAX, INT64_MAX};
+
+/* Where a row is: by its due time and the seq of its id. */
+static inline struct place place_at(wall_ms due_ms, int64_t seq)
+{
+    return (struct place){due_bucket(due_ms), seq};
+}
 
 static inline bool place_is_before(struct place a, struct place b)
 {

@@ -39,11 +39,6 @@
  * first. */
 #define PAST_WAIT_US US_PER_S
 
-static struct place place_of(wall_ms due_ms, int64_t seq)
-{
-    return (struct place){due_bucket(due_ms), seq};
-}
-
 /* Places are whole numbers: the one before. */
 static struct place before(struct place place)
 {
@@ -102,7 +97,7 @@ bool window_is_ahead(const struct shard *shard, struct place place)
 
 bool window_has(const struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
 {
-    struct place place = place_of(due_ms, seq);
+    struct place place = place_at(due_ms, seq);
     const struct park *park = window_park_at(shard, queue, place);
 
     if (is_read_for(shard, park, lies_in_past(shard, place)) &&
@@ -140,7 +135,7 @@ static void rewind_to(struct shard *shard, struct park *park, struct place place
 
 void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq)
 {
-    rewind_to(shard, park_find(shard, queue), before(place_of(due_ms, seq)));
+    rewind_to(shard, park_find(shard, queue), before(place_at(due_ms, seq)));
     tell(shard->broker, "rewind", shard, seq, due_ms, 0);
 }
 
@@ -174,7 +169,7 @@ static bool park(struct shard *shard, struct queue_state *queue, struct place pl
 bool window_park(struct shard *shard, struct entry *entry)
 {
     if (!park(shard, entry_queue(shard->broker, entry),
-              before(place_of(entry->due_ms, entry->seq)))) {
+              before(place_at(entry->due_ms, entry->seq)))) {
         return false;
     }
     tell(shard->broker, "park", shard, entry->seq, entry->due_ms, 0);
@@ -299,7 +294,7 @@ static bool may_come_asleep(const struct shard *shard, const struct task *row)
  * set back, so that none of its other rows is lost. */
 static bool take_row(struct shard *shard, const struct store_read *page, const struct task *row)
 {
-    struct place place = place_of(row->due_ms, row->id.seq);
+    struct place place = place_at(row->due_ms, row->id.seq);
     const struct park *parked = park_find(shard, row->queue);
     struct entry *entry;
 
@@ -358,7 +353,7 @@ static struct place page_end(const struct store_read *page)
     const struct task *last = page->row_count == 0 ? NULL : &page->rows[page->row_count - 1];
 
     REQUIRE(last != NULL || !page->has_more);
-    return page->has_more ? place_of(last->due_ms, last->id.seq)
+    return page->has_more ? place_at(last->due_ms, last->id.seq)
                           : (struct place){page->to_bucket, INT64_MAX};
 }
 
