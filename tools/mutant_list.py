@@ -201,8 +201,8 @@ MUTANTS = {
         core("window.c", "page->queue == 0 && parked != NULL &&",
              "page->queue != 0 && parked != NULL &&")]),
     "past-unread": ("K-7 audit", [
-        core("window.c", "is_past_left(shard) && (shard->is_loaded ||",
-             "is_past_left(shard) && shard->target == 0 && (shard->is_loaded ||")]),
+        core("window.c", "reads_past(shard, shard->past) &&",
+             "reads_past(shard, shard->past) && shard->target == 0 &&")]),
     "past-turn-kept": ("K-7 audit", [
         core("window.c", "    broker->databases[shard->database].is_reading_past = false;\n", "")]),
     "park-of-both-parts": ("K-7 audit", [

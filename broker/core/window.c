@@ -139,17 +139,6 @@ void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t 
     tell(shard->broker, "rewind", shard, seq, due_ms, 0);
 }
 
-/* Up to where what is past is read. */
-static struct place past_end(const struct shard *shard)
-{
-    return (struct place){time_min(shard->split.bucket, shard->target), INT64_MAX};
-}
-
-static bool is_past_left(const struct shard *shard)
-{
-    return place_is_before(shard->past, past_end(shard));
-}
-
 /* Leave a queue's rows behind a place to the database. False: no memory to remember that. */
 static bool park(struct shard *shard, struct queue_state *queue, struct place place)
 {
@@ -459,7 +448,7 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
     *page = (struct store_read){.kind = STORE_READ_SLICE,
                                 .after_bucket = from.bucket,
                                 .after_seq = from.seq,
-                                .to_bucket = of_past ? past_end(shard).bucket : shard->target,
+                                .to_bucket = of_past ? shard->split.bucket : shard->target,
                                 .limit = limit,
                                 .queue = park == NULL ? 0 : park->queue->queue.id,
                                 .cb = page_done};
@@ -534,7 +523,8 @@ static bool may_read_past(const struct shard *shard)
     bool has_present = shard->cursor.bucket > due_bucket(lower_ms(shard->broker, shard->database));
 
     return shard->state == SHARD_ACTIVE && shard->broker->now.boot >= shard->past_at &&
-           is_past_left(shard) && (shard->is_loaded || (has_present && !shard->is_page_past));
+           reads_past(shard, shard->past) &&
+           (shard->is_loaded || (has_present && !shard->is_page_past));
 }
 
 /* Read on in what is past. False: it has to wait. */
