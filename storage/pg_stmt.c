@@ -25,8 +25,8 @@
 #define I8S    PG_TYPE_INT8_ARRAY
 
 /* The row of a task is the one that the operation expects: $3 is attempt · 4096 + slot. */
-#define MATCHES                                      \
-    "EXISTS (SELECT FROM mine) AND t.seq = ANY ($2)" \
+#define MATCHES                   \
+    "{mine} AND t.seq = ANY ($2)" \
     " AND (t.attempt::bigint << 12 | t.slot) = ($3)[" AT "]"
 #define AT "width_bucket(t.seq, $2)"
 
@@ -46,12 +46,16 @@
     "until_ms < (SELECT until_ms FROM past)" \
     " AND until_ms >= (SELECT until_ms - $2 FROM past)"
 
-/* The columns of every insert, and their values behind the epoch. */
+/* The columns of every insert, and their values behind the epoch. Functions in the list of what is
+ * selected go forward row by row together; in FROM each would first fill a store of its own. */
 #define COLUMNS "seq, due_ms, created_ms, queue, attempt, failures, unknowns, slot, payload"
-#define VALUES                                                                               \
-    "$2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[]," \
-    " $8::integer[], $9::smallint[], $10::bytea[]"
-#define VALUE_TYPES I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS
+#define VALUES                                                                                 \
+    "unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::integer[])," \
+    " unnest($6::integer[]), unnest($7::integer[]), unnest($8::integer[]),"                    \
+    " unnest($9::smallint[]), unnest($10::bytea[])"
+#define TAG_VALUES   "unnest($11::bigint[]), unnest($12::bytea[])"
+#define ORDER_VALUES "unnest($13::bytea[]), unnest($14::bigint[])"
+#define VALUE_TYPES  I8S, I8S, I8S, I4S, I4S, I4S, I4S, I2S, BYTEAS
 
 /* Rows of a read: the payload only if it is short, its length always. */
 #define ROW                                                                               \
@@ -106,76 +110,68 @@
 
 static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
     [PG_STMT_INSERT] = {"insert",
-                        "{mine} INSERT INTO {task} (" COLUMNS ") SELECT * FROM unnest(" VALUES ")"
-                        " WHERE EXISTS (SELECT FROM mine)",
+                        "INSERT INTO {task} (" COLUMNS ") SELECT " VALUES " WHERE {mine}",
                         10,
                         {I8, VALUE_TYPES}},
     [PG_STMT_INSERT_TAGGED] = {"insert_tagged",
-                               "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags)"
-                               " SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[])"
-                               " WHERE EXISTS (SELECT FROM mine)",
+                               "INSERT INTO {task} (" COLUMNS ", expire_ms, tags)"
+                               " SELECT " VALUES ", " TAG_VALUES " WHERE {mine}",
                                12,
                                {I8, VALUE_TYPES, I8S, BYTEAS}},
     [PG_STMT_INSERT_ORDERED] = {"insert_ordered",
-                                "{mine} INSERT INTO {task} (" COLUMNS
+                                "INSERT INTO {task} (" COLUMNS
                                 ", expire_ms, tags, order_key, order_ms)"
-                                " SELECT * FROM unnest(" VALUES
-                                ", $11::bigint[], $12::bytea[], $13::bytea[],"
-                                "  $14::bigint[])"
-                                " WHERE EXISTS (SELECT FROM mine)",
+                                " SELECT " VALUES ", " TAG_VALUES ", " ORDER_VALUES " WHERE {mine}",
                                 14,
                                 {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S}},
     [PG_STMT_INSERT_KEYED] =
         {"insert_keyed",
-         "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags, key)"
-         " SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[])"
+         "INSERT INTO {task} (" COLUMNS ", expire_ms, tags, key)"
+         " SELECT * FROM (SELECT " VALUES ", " TAG_VALUES ", unnest($13::bytea[]))"
          "  AS u (" COLUMNS ", expire_ms, tags, key)"
-         " WHERE EXISTS (SELECT FROM mine) AND (SELECT k.seq FROM foliot_data.key k"
+         " WHERE {mine} AND (SELECT k.seq FROM foliot_data.key k"
          "  WHERE k.shard = {shard} AND k.queue = u.queue AND k.key = u.key) = u.seq",
          13,
          {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS}},
     [PG_STMT_INSERT_KEYED_ORDERED] =
         {"insert_keyed_ordered",
-         "{mine} INSERT INTO {task} (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
-         " SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[],"
-         "  $14::bigint[], $15::bytea[])"
+         "INSERT INTO {task} (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
+         " SELECT * FROM (SELECT " VALUES ", " TAG_VALUES ", " ORDER_VALUES
+         ", unnest($15::bytea[]))"
          "  AS u (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
-         " WHERE EXISTS (SELECT FROM mine) AND (SELECT k.seq FROM foliot_data.key k"
+         " WHERE {mine} AND (SELECT k.seq FROM foliot_data.key k"
          "  WHERE k.shard = {shard} AND k.queue = u.queue AND k.key = u.key) = u.seq",
          15,
          {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S, BYTEAS}},
-    [PG_STMT_REDRIVE] =
-        {"redrive",
-         "{mine}, gone AS (DELETE FROM foliot_data.dead t WHERE EXISTS (SELECT FROM mine)"
-         "  AND t.shard = {shard} AND t.seq = ANY ($2)"
-         "  AND (t.attempt::bigint << 12 | t.slot) = ($16)[" AT "]"
-         "  AND (($15)[" AT "] IS NULL OR (SELECT k.seq FROM foliot_data.key k"
-         "   WHERE k.shard = {shard} AND k.queue = ($5)[" AT "] AND k.key = ($15)[" AT "]) = t.seq)"
-         "  RETURNING t.seq),"
-         " back AS (INSERT INTO {task} (" COLUMNS ", expire_ms, tags, order_key,"
-         "   order_ms, key)"
-         "  SELECT * FROM unnest(" VALUES ", $11::bigint[], $12::bytea[], $13::bytea[],"
-         "    $14::bigint[], $15::bytea[])"
-         "   AS u (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
-         "  WHERE (u.seq IN (SELECT seq FROM gone)) IS TRUE)"
-         " SELECT array_agg(seq) FROM gone",
-         16,
-         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S, BYTEAS, I8S}},
+    [PG_STMT_REDRIVE] = {"redrive",
+                         "WITH gone AS (DELETE FROM foliot_data.dead t WHERE {mine}"
+                         "  AND t.shard = {shard} AND t.seq = ANY ($2)"
+                         "  AND (t.attempt::bigint << 12 | t.slot) = ($16)[" AT "]"
+                         "  AND (($15)[" AT "] IS NULL OR (SELECT k.seq FROM foliot_data.key k"
+                         "   WHERE k.shard = {shard} AND k.queue = ($5)[" AT
+                         "] AND k.key = ($15)[" AT "]) = t.seq)"
+                         "  RETURNING t.seq),"
+                         " back AS (INSERT INTO {task} (" COLUMNS ", expire_ms, tags, order_key,"
+                         "   order_ms, key)"
+                         "  SELECT * FROM (SELECT " VALUES ", " TAG_VALUES ", " ORDER_VALUES
+                         ", unnest($15::bytea[]))"
+                         "   AS u (" COLUMNS ", expire_ms, tags, order_key, order_ms, key)"
+                         "  WHERE (u.seq IN (SELECT seq FROM gone)) IS TRUE)"
+                         " SELECT seq FROM gone",
+                         16,
+                         {I8, VALUE_TYPES, I8S, BYTEAS, BYTEAS, I8S, BYTEAS, I8S}},
     [PG_STMT_DELETE] = {"delete",
-                        "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
-                        " RETURNING t.seq, t.queue, t.key), " FREED
-                        " SELECT array_agg(seq) FROM gone",
+                        "WITH gone AS (DELETE FROM {task} t WHERE " MATCHES
+                        " RETURNING t.seq, t.queue, t.key), " FREED " SELECT seq FROM gone",
                         4,
                         {I8, I8S, I8S, I8S}},
     [PG_STMT_DELETE_KEYLESS] = {"delete_keyless",
-                                "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES
-                                " RETURNING t.seq)"
-                                " SELECT array_agg(seq) FROM gone",
+                                "DELETE FROM {task} t WHERE " MATCHES " RETURNING t.seq",
                                 3,
                                 {I8, I8S, I8S}},
     [PG_STMT_DELETE_KEPT] =
         {"delete_kept",
-         "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
+         "WITH gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
          ", kept AS (INSERT INTO foliot_data.ended (shard, seq, due_ms, created_ms, queue,"
          "  unknowns, slot, key, tags, expire_ms, attempt, failures, ended_ms, until_ms, how,"
          "  response)"
@@ -188,12 +184,12 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "  excluded.slot, excluded.key, excluded.tags, excluded.expire_ms, excluded.attempt,"
          "  excluded.failures, excluded.ended_ms, excluded.until_ms, excluded.how,"
          "  excluded.response))"
-         " SELECT array_agg(seq) FROM gone",
+         " SELECT seq FROM gone",
          10,
          {I8, I8S, I8S, I8S, I4S, I4S, I8S, I8S, I2S, BYTEAS}},
     [PG_STMT_DEAD] =
         {"dead",
-         "{mine}, gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
+         "WITH gone AS (DELETE FROM {task} t WHERE " MATCHES " RETURNING t.*), " FREED
          ", buried AS (INSERT INTO foliot_data.dead (shard, seq, due_ms, created_ms, queue,"
          "  unknowns, slot, payload, key, tags, expire_ms, attempt, failures, dead_ms, error_text,"
          "  order_key)"
@@ -206,38 +202,35 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
          "  excluded.slot, excluded.payload, excluded.key, excluded.tags, excluded.expire_ms,"
          "  excluded.attempt, excluded.failures, excluded.dead_ms, excluded.error_text,"
          "  excluded.order_key))"
-         " SELECT array_agg(seq) FROM gone",
+         " SELECT seq FROM gone",
          8,
          {I8, I8S, I8S, I8S, I4S, I4S, I8S, BYTEAS}},
     [PG_STMT_PURGE] = {"purge",
-                       "{mine}, gone AS (DELETE FROM foliot_data.dead t"
-                       " WHERE EXISTS (SELECT FROM mine) AND t.shard = {shard}"
-                       " AND t.seq = ANY ($2) AND t.slot = ($3)[" AT "] RETURNING t.seq)"
-                       " SELECT array_agg(seq) FROM gone",
+                       "DELETE FROM foliot_data.dead t WHERE {mine} AND t.shard = {shard}"
+                       " AND t.seq = ANY ($2) AND t.slot = ($3)[" AT "] RETURNING t.seq",
                        3,
                        {I8, I8S, I2S}},
     [PG_STMT_CHANGE] = {"change",
-                        "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
+                        "UPDATE {task} t SET attempt = ($4)[" AT "],"
                         " due_ms = coalesce(nullif(($5)[" AT
                         "], '-9223372036854775808'::bigint), due_ms),"
                         " failures = coalesce(nullif(($6)[" AT "], -1), failures),"
                         " unknowns = coalesce(nullif(($7)[" AT "], -1), unknowns)"
-                        " WHERE " MATCHES " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
+                        " WHERE " MATCHES " RETURNING t.seq",
                         7,
                         {I8, I8S, I8S, I4S, I8S, I4S, I4S}},
     [PG_STMT_CHANGE_PAYLOAD] = {"change_payload",
-                                "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
+                                "UPDATE {task} t SET attempt = ($4)[" AT "],"
                                 " due_ms = coalesce(nullif(($5)[" AT
                                 "], '-9223372036854775808'::bigint), due_ms),"
                                 " failures = coalesce(nullif(($6)[" AT "], -1), failures),"
                                 " unknowns = coalesce(nullif(($7)[" AT "], -1), unknowns),"
                                 " payload = ($8)[" AT "]"
-                                " WHERE " MATCHES
-                                " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
+                                " WHERE " MATCHES " RETURNING t.seq",
                                 8,
                                 {I8, I8S, I8S, I4S, I8S, I4S, I4S, BYTEAS}},
     [PG_STMT_CHANGE_ORDER] = {"change_order",
-                              "{mine}, changed AS (UPDATE {task} t SET attempt = ($4)[" AT "],"
+                              "UPDATE {task} t SET attempt = ($4)[" AT "],"
                               " due_ms = coalesce(nullif(($5)[" AT
                               "], '-9223372036854775808'::bigint), due_ms),"
                               " failures = coalesce(nullif(($6)[" AT "], -1), failures),"
@@ -245,14 +238,10 @@ static const struct pg_stmt_info stmts[PG_STMT_COUNT] = {
                               " payload = CASE ($9)[" AT "] WHEN 1 THEN ($8)[" AT
                               "] ELSE payload END,"
                               " order_ms = ($10)[" AT "]"
-                              " WHERE " MATCHES
-                              " RETURNING t.seq) SELECT array_agg(seq) FROM changed",
+                              " WHERE " MATCHES " RETURNING t.seq",
                               10,
                               {I8, I8S, I8S, I4S, I8S, I4S, I4S, BYTEAS, I4S, I8S}},
-    [PG_STMT_CHECK] = {"check",
-                       "{mine} SELECT array_agg(t.seq) FROM {task} t WHERE " MATCHES,
-                       3,
-                       {I8, I8S, I8S}},
+    [PG_STMT_CHECK] = {"check", "SELECT t.seq FROM {task} t WHERE " MATCHES, 3, {I8, I8S, I8S}},
     [PG_STMT_READ_SLICE] =
         {"read_slice",
          // Each queue that has rows in the slice is found by a look into the index, and gives its
@@ -560,8 +549,8 @@ static const char *expand(const char *text, uint32_t shard, struct buf *out)
 {
     if (strncmp(text, "{mine}", 6) == 0) {
         (void)buf_printf(out,
-                         "WITH mine AS MATERIALIZED (SELECT FROM foliot_data.shard"
-                         " WHERE id = %" PRIu32 " AND epoch = $1 FOR SHARE)",
+                         "EXISTS (SELECT FROM foliot_data.shard WHERE id = %" PRIu32
+                         " AND epoch = $1 FOR SHARE)",
                          shard);
         return text + 6;
     }

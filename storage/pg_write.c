@@ -421,22 +421,18 @@ static void take_matches(struct pg_writer *writer, const struct pg_group *group,
                          const PGresult *result)
 {
     const struct pg_slot *first = &writer->plan.slots[group->first];
-    struct pg_i64_view seqs;
+    size_t count = (size_t)PQntuples(result);
 
-    if (PQgetisnull(result, 0, 0) != 0) {
-        return;
-    }
-    if (writer->ours[first->shard] != first->epoch ||
-        pg_i64_view_read(pg_value(result, 0, 0), &seqs) != 0) {
+    if (count > 0 && writer->ours[first->shard] != first->epoch) {
         pg_conn_break(&writer->conn, "a statement matched rows of a shard that is not ours");
         return;
     }
-    for (size_t i = 0; i < seqs.count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct pg_slot wanted = *first;
         const struct pg_slot *slot;
 
         // All of them in order is what happens nearly always.
-        wanted.seq = pg_i64_view_get(&seqs, i);
+        wanted.seq = pg_value_i64(result, (int)i, 0);
         slot = i < group->count && first[i].seq == wanted.seq
                    ? &first[i]
                    : pg_plan_find(&writer->plan, &wanted);

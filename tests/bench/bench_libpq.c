@@ -65,19 +65,18 @@ static void prepare_all(struct bench *bench)
         char text[512];
 
         (void)snprintf(name, sizeof(name), "i%d", shard);
-        (void)snprintf(
-            text, sizeof(text),
-            "INSERT INTO foliot_data.task_%04d (seq, due_ms, created_ms, queue, attempt,"
-            " failures, unknowns, slot, payload, key) SELECT u.seq, u.due, u.due, 1, 0, 0,"
-            " 0, %d, u.payload, u.key FROM unnest($1::bigint[], $2::bigint[], $3::bytea[],"
-            " $4::bytea[]) u (seq, due, payload, key)",
-            shard, shard);
+        (void)snprintf(text, sizeof(text),
+                       "INSERT INTO foliot_data.task_%04d (seq, due_ms, created_ms, queue, attempt,"
+                       " failures, unknowns, slot, payload, key) SELECT unnest($1::bigint[]),"
+                       " unnest($2::bigint[]), unnest($2), 1, 0, 0, 0, %d, unnest($3::bytea[]),"
+                       " unnest($4::bytea[])",
+                       shard, shard);
         prepare(bench, name, text);
     }
     prepare(bench, "keys",
             "INSERT INTO foliot_data.key (shard, queue, key, seq, slot, since_ms, replaced) SELECT"
-            " u.shard, 1, u.key, u.seq, u.shard, 0, 0 FROM unnest($1::integer[], $2::bytea[],"
-            " $3::bigint[]) u (shard, key, seq)");
+            " unnest($1::integer[]), 1, unnest($2::bytea[]), unnest($3::bigint[]), unnest($1), 0,"
+            " 0");
 }
 
 static void send(struct bench *bench, const char *name, struct pg_array **arrays, int count)

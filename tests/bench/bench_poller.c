@@ -82,7 +82,7 @@ static PGconn *connect_and_prepare(void)
     } statements[] = {
         {"one", "INSERT INTO job (due_ms, payload) VALUES ($1::bigint, $2::bytea)"},
         {"many",
-         "INSERT INTO job (due_ms, payload) SELECT * FROM unnest($1::bigint[], $2::bytea[])"},
+         "INSERT INTO job (due_ms, payload) SELECT unnest($1::bigint[]), unnest($2::bytea[])"},
         {"take",
          "DELETE FROM job WHERE id = ANY (ARRAY(SELECT id FROM job WHERE due_ms <= $1::bigint"
          " ORDER BY due_ms LIMIT $2::bigint FOR UPDATE SKIP LOCKED))"

@@ -4,6 +4,7 @@
  * since, no statement may look at more than it names. source: docs/internals/storage.md,
  * docs/adr/0010
  */
+#include "storage/pg_stmt.h"
 #include "tests/integration/pg_world.h"
 
 /* Rows of a table that has grown: so many that reading them all could not be missed. */
@@ -315,11 +316,71 @@ static void dead_rows_that_a_snapshot_keeps_are_not_walked_past(void)
     world_close(&world);
 }
 
+/* The plan of a statement of shard 0, as its prepared form has it. free: PQclear. */
+static PGresult *plan_of(PGconn *link, enum pg_stmt stmt)
+{
+    const struct pg_stmt_info *info = pg_stmt_info(stmt);
+    char ask[256] = "EXPLAIN (COSTS OFF) EXECUTE ";
+    struct buf text;
+    size_t len = strlen(ask);
+
+    buf_init(&text, 8192);
+    MUST_OK(pg_stmt_text(stmt, 0, &text));
+    MUST_OK(buf_append(&text, "", 1));
+    PQclear(PQprepare(link, info->name, (const char *)text.data, info->param_count, info->types));
+    buf_fini(&text);
+    len += (size_t)snprintf(ask + len, sizeof(ask) - len, "\"%s\"", info->name);
+    for (int i = 0; i < info->param_count; i++) {
+        len += (size_t)snprintf(ask + len, sizeof(ask) - len, "%sNULL", i == 0 ? "(" : ", ");
+    }
+    (void)snprintf(ask + len, sizeof(ask) - len, ")");
+    return PQexec(link, ask);
+}
+
+/* How many lines of a plan have a word in them. */
+static int lines_with(const PGresult *plan, const char *word)
+{
+    int count = 0;
+
+    for (int i = 0; i < PQntuples(plan); i++) {
+        count += strstr(PQgetvalue(plan, i, 0), word) != NULL;
+    }
+    return count;
+}
+
+/* The lock is taken once, before the first row is looked at, and not as a condition of each. */
+static void fence_of_a_statement_is_a_gate_before_its_rows(void)
+{
+    struct world world;
+    struct store *store;
+    PGconn *link;
+
+    world_open(&world, "gates");
+    store = world_store(&world, false);
+    link = PQconnectdb(world.fixture.pg_conninfo);
+    PQclear(PQexec(link, "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"));
+    for (enum pg_stmt stmt = 0; stmt < PG_STMT_READ_SLICE; stmt++) {
+        PGresult *plan = plan_of(link, stmt);
+
+        if (PQresultStatus(plan) != PGRES_TUPLES_OK) {
+            must_fail(MUST_HERE, "%s: %s", pg_stmt_info(stmt)->name, PQresultErrorMessage(plan));
+        }
+        if (lines_with(plan, "LockRows") != 1 || lines_with(plan, "One-Time Filter: $") != 1) {
+            must_fail(MUST_HERE, "%s is not fenced once", pg_stmt_info(stmt)->name);
+        }
+        PQclear(plan);
+    }
+    PQfinish(link);
+    world_end(&world, store);
+    world_close(&world);
+}
+
 int main(int argc, char **argv)
 {
     static const struct must_case cases[] = {
         MUST_CASE(statement_looks_at_what_it_names_and_no_more),
         MUST_CASE(dead_rows_that_a_snapshot_keeps_are_not_walked_past),
+        MUST_CASE(fence_of_a_statement_is_a_gate_before_its_rows),
     };
 
     fixture_need_servers(argv);
