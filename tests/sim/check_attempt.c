@@ -306,7 +306,9 @@ void check_reported(struct check *check, const struct sim_node *node, const stru
 
     TRACE(&check->sim->trace, "heard", node->number, attempt->shard, attempt->id.seq,
           attempt->attempt, outcome);
-    if (found != NULL && outcome != OUTCOME_NOT_STARTED) {
+    // Who does not know it takes nothing back that another one has told.
+    if (found != NULL && outcome != OUTCOME_NOT_STARTED &&
+        !(found->is_told && outcome == OUTCOME_UNKNOWN)) {
         found->reported = outcome;
     }
 }
