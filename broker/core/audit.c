@@ -35,6 +35,9 @@
 /* So late is late: far above start_by and its margin, and what a busy commit takes. */
 #define LATE_MS 10000
 
+/* Pages that may come to nothing between two looks. */
+#define PAGES_FAILED_MAX 2
+
 /* A shard may be without an owner for the session timeout and this. source: DESIGN 1, K-7 */
 #define UNOWNED_US (10 * US_PER_S)
 
@@ -71,9 +74,9 @@ struct look {
     wall_ms late_ms;     /* what was due up to here is late */
     struct place cursor; /* the shard's own, when the look began */
     struct place past;
-    bool had_room;       /* for a page, when the look began */
-    uint32_t page_count; /* of the shard's pages that had ended when the look began */
-    uint32_t past_pages; /* the same, of what is past in its database */
+    bool had_room;          /* for a page, when the look began */
+    uint32_t page_count[2]; /* of the shard's pages that had ended when the look began, by part */
+    uint32_t past_pages;    /* the same, of what is past in its database */
     struct store_read rows;
     struct store_read sample; /* at the second look: the suspects */
     struct store_read claims;
@@ -137,43 +140,42 @@ static bool is_under_way(const struct shard *shard, const struct entry *entry)
     UNREACHABLE();
 }
 
-/* Pages of the shard's own; those of its parks say nothing of its cursors. */
-static bool is_paging(const struct shard *shard)
+/* Pages of the shard's own: those of its parks say nothing of its cursors. */
+static bool is_paging(const struct shard *shard, bool of_past)
 {
-    return shard->is_paging && shard->page_park == NULL;
+    return shard->is_paging && shard->page_park == NULL && shard->is_page_past == of_past;
 }
 
-static uint32_t pages_ended(const struct shard *shard)
+static uint32_t pages_ended(const struct shard *shard, bool of_past)
 {
-    return shard->page_count - (is_paging(shard) ? 1 : 0);
+    return shard->page_count[of_past] - (is_paging(shard, of_past) ? 1 : 0);
 }
 
-/* Whether what is past waits, at the second look, for a turn that comes: others have had theirs
- * since the first, or one has it. Or for its time, when no page has come to nothing. */
-static bool is_turn_awaited(const struct look *look, uint32_t ended)
+/* Whether what is past waits, at the second look, for its time, or for a turn that comes: others
+ * have had theirs since the first, or one has it. */
+static bool is_turn_awaited(const struct look *look)
 {
     const struct broker *broker = look->audit->broker;
     uint32_t database = look->shard->database;
     bool is_read = broker->databases[database].past_pages != look->past_pages;
 
     for (uint32_t i = 0; i < broker->options.cluster.shard_count && !is_read; i++) {
-        is_read = broker->shards[i].database == database && is_paging(&broker->shards[i]) &&
-                  broker->shards[i].is_page_past;
+        is_read = broker->shards[i].database == database && is_paging(&broker->shards[i], true);
     }
-    return (ended == 0 && look->shard->past_at != 0) || (look->shard->is_past_waiting && is_read);
+    return look->shard->past_at != 0 || (look->shard->is_past_waiting && is_read);
 }
 
-/* Whether at the second look the loader still waits for the database: for the page that it was
- * waiting for at the first, or asked for since, or, should that have come to nothing, for the one
- * after it. If that has come to nothing too, or none was asked for, it is not the database. */
-static bool is_page_awaited(const struct look *look)
+/* Whether at the second look the loader still waits for the database: for a page that it was
+ * waiting for at the first or has asked for since, not many of which have come to nothing. Pages of
+ * the other part say nothing of this one, but hold it up. */
+static bool is_page_awaited(const struct look *look, bool of_past)
 {
     const struct shard *shard = look->shard;
-    uint32_t ended = pages_ended(shard) - look->page_count;
+    uint32_t ended = pages_ended(shard, of_past) - look->page_count[of_past];
 
-    return look->stage == STAGE_SECOND && ended <= 1 &&
-           (is_paging(shard) || is_turn_awaited(look, ended) ||
-            (ended == 1 && shard->broker->now.boot < shard->retry_at));
+    return look->stage == STAGE_SECOND && ended <= PAGES_FAILED_MAX &&
+           ((shard->is_paging && shard->page_park == NULL) || (of_past && is_turn_awaited(look)) ||
+            (ended > 0 && shard->broker->now.boot < shard->retry_at));
 }
 
 static bool has_room(const struct shard *shard)
@@ -183,12 +185,12 @@ static bool has_room(const struct shard *shard)
 
 /* Whether the loader stands still before a place though there is room, and was at the first look: a
  * shard that found none is not looked at as soon as there is. One that moves gets there. */
-static bool is_loader_stuck(const struct look *look)
+static bool is_loader_stuck(const struct look *look, bool of_past)
 {
     const struct shard *shard = look->shard;
 
     return look->had_room && has_room(shard) && place_is_same(shard->cursor, look->cursor) &&
-           place_is_same(shard->past, look->past) && !is_page_awaited(look);
+           place_is_same(shard->past, look->past) && !is_page_awaited(look, of_past);
 }
 
 /* Whether a row that is due is in nobody's hands. What is before its cursor is in memory. */
@@ -211,7 +213,8 @@ static bool is_unheld(const struct look *look, const struct task *row)
     if (park != NULL) {
         return !place_is_before(park->cursor, place);
     }
-    return !window_is_ahead(shard, place) || is_loader_stuck(look);
+    return !window_is_ahead(shard, place) ||
+           is_loader_stuck(look, place_is_before(place, shard->split));
 }
 
 /* Whether the owner has forgotten a claim past its deadline: it should have ended it by now. A
@@ -566,7 +569,8 @@ static void begin_look(struct look *look, struct shard *shard)
     look->cursor = shard->cursor;
     look->past = shard->past;
     look->had_room = has_room(shard);
-    look->page_count = pages_ended(shard);
+    look->page_count[false] = pages_ended(shard, false);
+    look->page_count[true] = pages_ended(shard, true);
     look->past_pages = shard->broker->databases[shard->database].past_pages;
     count = pick_sample(look);
     send_rows(look);

@@ -122,7 +122,7 @@ struct shard {
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
     uint32_t page_serial;
-    uint32_t page_count; /* pages of its own asked for so far */
+    uint32_t page_count[2]; /* pages of its own asked for so far: near ones, those of the past */
     uint32_t look_serial;
     uint32_t keep_serial;
     uint32_t claims_serial;

@@ -470,7 +470,7 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
         return;
     }
     if (park == NULL) {
-        shard->page_count++;
+        shard->page_count[of_past]++;
     } else {
         park->queue->reading += limit;
     }

@@ -268,10 +268,10 @@ Test(broker_audit, says_nothing_of_a_loader_whose_page_takes_long)
 static void let_pages_come_to_nothing(bool of_past)
 {
     hold_pages(of_past);
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 240; i++) {
         refuse_page();
-        rig_pass(&rig, 300); // Most of it the next one is in flight.
-        if (i > 10) {
+        rig_pass(&rig, 50); // A part of it the next one is in flight.
+        if (i > 60) {
             expect(1, 0, 0, 0);
         }
     }
