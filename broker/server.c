@@ -172,6 +172,8 @@ static int open_broker(struct server *server, const struct member *self)
     options->entry_count_max = (uint32_t)server->config->memory_tasks;
     options->window_ms = server->config->memory_window_ms;
     options->audit_ms = server->config->audit_every_ms;
+    options->settle_wait_us = BROKER_SETTLE_WAIT_US;
+    options->claim_wait_us = BROKER_CLAIM_WAIT_US;
     err = broker_new(&env, options, &server->broker);
     mem_free(options);
     return err;

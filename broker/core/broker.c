@@ -84,6 +84,7 @@ static void fill_limits(struct broker_options *options)
     REQUIRE(options->batch_op_max >= BROKER_BATCH_OP_MIN &&
             options->batch_op_max <= BATCH_OP_COUNT_MAX);
     REQUIRE(options->waiting_op_max >= BROKER_WAITING_OP_MIN && options->retry_us > 0);
+    REQUIRE(options->settle_wait_us >= 0 && options->claim_wait_us >= 0);
 }
 
 int broker_new(const struct broker_env *env, const struct broker_options *options,

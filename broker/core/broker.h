@@ -23,6 +23,8 @@ struct broker_options {
     uint32_t entry_count_max;   /* tasks held in memory; the window shrinks to fit */
     span_ms window_ms;          /* how far ahead of now due times are kept in memory */
     span_ms audit_ms;           /* from one turn of the auditor to the next; 0: there is none */
+    int64_t settle_wait_us;     /* longest wait of an outcome for others to leave with; 0: none */
+    int64_t claim_wait_us;      /* the same of a claim that is ahead of its time */
     /* The simulator chooses these; 0: as large as there is room for, or as a server has it. */
     uint32_t batch_op_max; /* operations of one commit, BROKER_BATCH_OP_MIN … BATCH_OP_COUNT_MAX */
     uint32_t waiting_op_max; /* that wait for commits, of each class; a power of two from
@@ -36,6 +38,14 @@ struct broker_options {
 #define BROKER_WAITING_OP_MIN 64U
 
 #define BROKER_WINDOW_MS_DEFAULT 600000
+
+/* Longer, and more attempts are repeated when a broker is killed; shorter, and each commit deletes
+ * from most tables, a few rows of each. source: docs/adr/0038 */
+#define BROKER_SETTLE_WAIT_US (50 * US_PER_MS)
+
+/* Claims are made so much earlier. Longer, and more of what may run at once is claimed and does not
+ * run yet; shorter, and there are more commits with a few claims each. */
+#define BROKER_CLAIM_WAIT_US INT64_C(2500)
 
 /*
  * Make a broker that owns nothing yet.

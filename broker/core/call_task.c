@@ -360,7 +360,7 @@ void call_read_task(struct shard *shard, struct call *call, struct task_id id)
 /* Room for one more piece of work: there was some when the call came, but it has read since. */
 static bool has_room(const struct shard *shard)
 {
-    return writer_has_room(&shard->broker->databases[shard->database].writer, WRITER_CALL);
+    return writer_has_room(&shard->broker->databases[shard->database].writer, shard, WRITER_CALL);
 }
 
 /* There is nothing to cancel; a repeat is answered as the cancel before it was. */

@@ -266,6 +266,10 @@ void claim_note(struct shard *shard, struct flight *flight)
     op->deadline_ms = flight->attempt.deadline_ms;
     op->is_known = flight->entry->state == ENTRY_CLAIMING; // Else it is being inserted.
     flight->is_sent = true;
+    if (op->is_known) {
+        writer_hurry_claim(writer, flight->attempt.due_ms,
+                           lower_ms(shard->broker, shard->database));
+    }
 }
 
 /* May the time of a task have passed in which an attempt may start? No attempt is begun then. */
@@ -300,7 +304,8 @@ static bool expire(struct shard *shard, struct entry *entry)
     struct store_op *op;
 
     // A queue that is not known cannot say how long it remembers.
-    if (!entry_queue(shard->broker, entry)->is_known || !writer_has_room(writer, WRITER_SETTLE)) {
+    if (!entry_queue(shard->broker, entry)->is_known ||
+        !writer_has_room(writer, shard, WRITER_SETTLE)) {
         return false;
     }
     op = writer_add(writer, shard, &note);
@@ -310,6 +315,7 @@ static bool expire(struct shard *shard, struct entry *entry)
     op->expected_attempt = entry->attempt;
     op->attempt = entry->attempt;
     fill_end(shard, entry, TASK_END_EXPIRED, op);
+    writer_hurry_awaited(shard, entry, op);
     entry_move(entry, ENTRY_DELETING);
     return true;
 }
@@ -382,7 +388,7 @@ enum claim_try claim_ask(struct shard *shard, struct entry *entry)
         return CLAIM_SENT;
     }
     if (!queue_has_room(queue) ||
-        !writer_has_room(&broker->databases[shard->database].writer, WRITER_CLAIM)) {
+        !writer_has_room(&broker->databases[shard->database].writer, shard, WRITER_CLAIM)) {
         return CLAIM_NO_ROOM;
     }
     if (!entry->body.block->has_payload) {
@@ -636,6 +642,7 @@ static void settle_note(struct shard *shard, struct entry *entry)
     op->expected_attempt = entry->attempt;
     op->attempt = entry->attempt + 1;
     settle_fill(shard, entry, op);
+    writer_hurry_awaited(shard, entry, op);
 }
 
 void claim_settle(struct shard *shard, struct entry *entry)
@@ -646,7 +653,7 @@ void claim_settle(struct shard *shard, struct entry *entry)
     entry_move(entry, ENTRY_SETTLING);
     list_init(&entry->ready);
     if (!list_is_empty(&database->unsettled) ||
-        !writer_has_room(&database->writer, WRITER_SETTLE)) {
+        !writer_has_room(&database->writer, shard, WRITER_SETTLE)) {
         list_add(&database->unsettled, &entry->ready); // Behind those that have waited longer.
         return;
     }
@@ -769,11 +776,15 @@ static void settle_waiting(struct broker *broker, struct database *database)
     if (broker->now.boot < database->writer.retry_at) {
         return;
     }
-    while (writer_has_room(&database->writer, WRITER_SETTLE) &&
-           (link = list_take_first(&database->unsettled)) != NULL) {
+    while ((link = list_first(&database->unsettled)) != NULL) {
         struct entry *entry = CONTAINER_OF(link, struct entry, ready);
+        struct shard *shard = &broker->shards[entry->shard];
 
-        settle_note(&broker->shards[entry->shard], entry);
+        if (!writer_has_room(&database->writer, shard, WRITER_SETTLE)) {
+            return;
+        }
+        list_del(&entry->ready);
+        settle_note(shard, entry);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "broker/core/task_life.h"
 #include "broker/core/visit.h"
 #include "broker/core/window.h"
+#include "broker/core/writer.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -89,6 +90,14 @@ static void start(struct shard *shard, struct entry *entry)
     count_start(broker, &flight->attempt);
 }
 
+/* A line begins: outcomes that wait may be what it waits for. */
+static void hurry_outcomes(struct broker *broker)
+{
+    for (uint32_t i = 0; i < broker->options.database_count; i++) {
+        writer_hurry_all(&broker->databases[i].writer);
+    }
+}
+
 /* The time to claim has come. */
 static void ripen(struct shard *shard, struct entry *entry)
 {
@@ -99,8 +108,15 @@ static void ripen(struct shard *shard, struct entry *entry)
         entry_free(shard, entry); // The next owner's.
         return;
     }
-    if (queue->line_len == 0 && claim_ask(shard, entry) == CLAIM_SENT) {
-        return;
+    if (queue->line_len == 0) {
+        enum claim_try try = claim_ask(shard, entry);
+
+        if (try == CLAIM_SENT) {
+            return;
+        }
+        if (try == CLAIM_NO_ROOM) {
+            hurry_outcomes(broker);
+        }
     }
     if (queue->line_len >= line_max(broker) && window_park(shard, entry)) {
         return;

@@ -112,6 +112,7 @@ void shard_init(struct shard *shard, struct broker *broker, uint32_t id)
     memset(shard, 0, sizeof(*shard));
     shard->broker = broker;
     shard->id = id;
+    shard->part = (uint8_t)(id / broker->options.database_count % SETTLE_PARTS);
     shard->database = broker->options.cluster.database_of[id];
     shard->state = SHARD_IDLE;
     shard->serial = 1;
@@ -539,6 +540,7 @@ static void begin_drain(struct shard *shard)
 
     shard_move(shard, SHARD_DRAINING);
     shard->drain_until = broker->now.boot + DRAIN_US;
+    writer_hurry(&broker->databases[shard->database].writer, shard);
     while ((count = entry_collect(shard, &walk, may_leave)) > 0) {
         for (size_t i = 0; i < count; i++) {
             if (broker->collected[i]->state == ENTRY_CLAIMED) {

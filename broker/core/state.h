@@ -100,6 +100,7 @@ enum shard_state {
 struct shard {
     struct broker *broker;
     uint32_t id;
+    uint8_t part; /* of its database's outcomes, in which they wait: shards of one differ in it */
     uint32_t database;
     enum shard_state state; /* written by shard_move() only */
     bool is_desired;        /* placement gives it to us */
@@ -195,12 +196,16 @@ struct note {
     struct call *call;
 };
 
-/* Who asks the writer, in the order in which a batch is filled: due work before intake. */
+/* Outcomes wait in so many parts, by their shards. */
+#define SETTLE_PARTS 4
+
+/* Who asks the writer, in the order in which a batch is filled: due work before intake. Each has a
+ * lane, outcomes one for each part. */
 enum writer_class {
     WRITER_CLAIM,
     WRITER_SETTLE,
-    WRITER_CALL,
-    WRITER_CLASS_COUNT
+    WRITER_CALL = WRITER_SETTLE + SETTLE_PARTS,
+    WRITER_LANE_COUNT
 };
 
 /*
@@ -211,10 +216,10 @@ enum writer_class {
 struct writer {
     struct broker *broker;
     uint32_t database;
-    struct lane lanes[WRITER_CLASS_COUNT];
-    enum writer_class chained; /* lane of the last operation added, if is_chained */
-    bool is_chained;           /* its note is paired: the next one goes with it */
-    struct store_op *ops;      /* BATCH_OP_COUNT_MAX of them, as notes */
+    struct lane lanes[WRITER_LANE_COUNT];
+    struct lane *chained; /* that of the last operation added, if is_chained */
+    bool is_chained;      /* its note is paired: the next one goes with it */
+    struct store_op *ops; /* BATCH_OP_COUNT_MAX of them, as notes */
     struct note *notes;
     uint32_t count;
     size_t bytes;                      /* of the batch that is being filled */
@@ -222,6 +227,10 @@ struct writer {
     bool is_flying;
     boot_us sent_at;
     boot_us retry_at;
+    boot_us claim_at;     /* when claims leave at the latest, while there are any */
+    boot_us settle_at;    /* when the next part of the outcomes leaves, while there are any */
+    uint32_t settle_turn; /* which part that is */
+    uint32_t hurried;     /* bits: parts that leave with the next batch */
     struct store_batch batch;
     struct group *group; /* of the batch in flight */
     int64_t row_seq;
@@ -235,6 +244,7 @@ struct writer {
     struct map letters;    /* tasks of its redrives and purges */
     int64_t commit_us;     /* smoothed */
     int64_t slow_us;       /* the slowest commit of late: rises at once, falls slowly */
+    boot_us slow_at;       /* when it last fell */
     boot_us failing_since; /* 0: the last write was fine */
 };
 

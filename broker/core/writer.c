@@ -17,8 +17,10 @@
 /* Weight of the newest commit in the smoothed time: an eighth. */
 #define COMMIT_SMOOTHING 8
 
-/* Weight of a faster commit in the slowest of late: a slow one is remembered for some hundreds. */
-#define SLOW_SMOOTHING 256
+/* In so long two thirds of a slow commit are forgotten, however many fast ones there are meanwhile:
+ * those that only claim are fast, and a claim that has missed a slow one waits for it all the same.
+ */
+#define SLOW_MEMORY_US (4 * US_PER_S)
 
 /* A claim that just missed a batch waits for that commit and then for its own. */
 #define LEAD_COMMITS 2
@@ -26,20 +28,35 @@
 /* What each class may fill of a batch, whatever the others ask for: one part of so many. */
 #define BATCH_SHARES 4
 
+#define SETTLE_ALL_PARTS ((1U << SETTLE_PARTS) - 1)
+
+/* So few leave together. */
+#define SETTLE_FEW 32U
+
 /* Operations that one piece of work adds at most: displace, insert, claim. */
 #define OPS_PER_WORK 3U
 
-/* Operations that may wait, by class. */
-static const uint32_t LANE_CAPACITY[WRITER_CLASS_COUNT] = {
-    [WRITER_CLAIM] = CLAIM_OPS_MAX,
-    [WRITER_SETTLE] = SETTLE_OPS_MAX,
-    [WRITER_CALL] = CALL_OPS_MAX,
-};
-
-_Static_assert(BROKER_BATCH_OP_MIN / BATCH_SHARES >= OPS_PER_WORK,
-               "each class gets some work into each batch");
-_Static_assert(CLAIM_OPS_MAX <= CALL_OPS_MAX && SETTLE_OPS_MAX <= CALL_OPS_MAX,
+_Static_assert(BROKER_BATCH_OP_MIN / BATCH_SHARES >= OPS_PER_WORK &&
+                   BROKER_BATCH_OP_MIN / BATCH_SHARES >= SETTLE_PARTS,
+               "each class, and each part of the outcomes, gets some work into each batch");
+_Static_assert(CLAIM_OPS_MAX <= CALL_OPS_MAX && SETTLE_OPS_MAX / SETTLE_PARTS <= CALL_OPS_MAX,
                "writer.taken has a bit for each operation of any lane");
+
+static bool is_settle_lane(size_t lane)
+{
+    return lane >= WRITER_SETTLE && lane < WRITER_CALL;
+}
+
+/* Operations that may wait in a lane. */
+static uint32_t capacity_of(const struct writer *writer, size_t lane)
+{
+    uint32_t max = writer->broker->options.waiting_op_max;
+
+    if (is_settle_lane(lane)) {
+        return (uint32_t)time_min(SETTLE_OPS_MAX, max) / SETTLE_PARTS;
+    }
+    return (uint32_t)time_min(lane == WRITER_CLAIM ? CLAIM_OPS_MAX : CALL_OPS_MAX, max);
+}
 
 int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
 {
@@ -50,10 +67,8 @@ int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
     writer->notes = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->notes));
     map_init(&writer->keys, BATCH_OP_COUNT_MAX);
     map_init(&writer->letters, BATCH_OP_COUNT_MAX);
-    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
-        int64_t room = time_min(LANE_CAPACITY[i], broker->options.waiting_op_max);
-
-        if (lane_init(&writer->lanes[i], (uint32_t)room) != 0) {
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
+        if (lane_init(&writer->lanes[i], capacity_of(writer, i)) != 0) {
             return ERR_NO_MEMORY;
         }
     }
@@ -62,7 +77,7 @@ int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
 
 void writer_fini(struct writer *writer)
 {
-    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
         lane_fini(&writer->lanes[i]);
     }
     mem_free(writer->ops);
@@ -71,9 +86,23 @@ void writer_fini(struct writer *writer)
     map_fini(&writer->letters);
 }
 
-bool writer_has_room(const struct writer *writer, enum writer_class class)
+/* How long a claim may take that just misses a commit. */
+static int64_t commits_us(const struct writer *writer)
 {
-    return writer->lanes[class].count + OPS_PER_WORK <= writer->lanes[class].capacity;
+    return time_max(time_mul(writer->slow_us, LEAD_COMMITS), CLAIM_LEAD_MS_MIN * US_PER_MS / 2);
+}
+
+static struct lane *lane_of(struct writer *writer, const struct shard *shard,
+                            enum writer_class class)
+{
+    return &writer->lanes[class == WRITER_SETTLE ? class + shard->part : class];
+}
+
+bool writer_has_room(struct writer *writer, const struct shard *shard, enum writer_class class)
+{
+    const struct lane *lane = lane_of(writer, shard, class);
+
+    return lane->count + OPS_PER_WORK <= lane->capacity;
 }
 
 /* Operations in the lanes. */
@@ -81,7 +110,7 @@ static uint32_t waiting(const struct writer *writer)
 {
     uint32_t count = 0;
 
-    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
         count += writer->lanes[i].count;
     }
     return count;
@@ -111,21 +140,84 @@ static enum writer_class class_of(enum note_kind kind)
     return WRITER_CALL;
 }
 
+/* Outcomes in their lanes. */
+static uint32_t outcomes(const struct writer *writer)
+{
+    uint32_t count = 0;
+
+    for (size_t i = WRITER_SETTLE; i < WRITER_CALL; i++) {
+        count += writer->lanes[i].count;
+    }
+    return count;
+}
+
 struct store_op *writer_add(struct writer *writer, struct shard *shard, const struct note *note)
 {
-    enum writer_class class = writer->is_chained ? writer->chained : class_of(note->kind);
+    enum writer_class class = class_of(note->kind);
+    struct lane *lane = writer->is_chained ? writer->chained : lane_of(writer, shard, class);
     struct note stamped = *note;
     struct store_op *op;
 
     REQUIRE(shard->epoch > 0);
     stamped.serial = shard->serial;
-    op = lane_add(&writer->lanes[class], &stamped);
+    if (class == WRITER_SETTLE && lane->count == 0 && outcomes(writer) == 0) {
+        writer->settle_at = writer->broker->now.boot + writer->broker->options.settle_wait_us / 2;
+        writer->hurried = 0;
+    }
+    op = lane_add(lane, &stamped);
     op->shard = shard->id;
     op->epoch = shard->epoch;
-    writer->chained = class;
+    writer->chained = lane;
     writer->is_chained = note->is_paired;
     shard->ops++;
     return op;
+}
+
+void writer_hurry_claim(struct writer *writer, wall_ms due_ms, wall_ms now_ms)
+{
+    const struct broker *broker = writer->broker;
+    int64_t wait_us = broker->options.claim_wait_us;
+    boot_us leave_at;
+
+    if (time_sub(due_ms, now_ms) < CLAIM_LEAD_MS_MAX) {
+        wait_us = time_clamp(time_mul(time_sub(due_ms, now_ms), US_PER_MS) - commits_us(writer), 0,
+                             wait_us);
+    }
+    leave_at = broker->now.boot + wait_us;
+    if (writer->lanes[WRITER_CLAIM].count == 1 || leave_at < writer->claim_at) {
+        writer->claim_at = leave_at;
+    }
+}
+
+void writer_hurry(struct writer *writer, const struct shard *shard)
+{
+    writer->hurried |= 1U << shard->part;
+}
+
+void writer_hurry_all(struct writer *writer)
+{
+    writer->hurried = SETTLE_ALL_PARTS;
+}
+
+/* Three quarters of it. */
+static bool is_nearly_full(size_t count, size_t max)
+{
+    return count >= max - max / 4;
+}
+
+void writer_hurry_awaited(struct shard *shard, const struct entry *entry, const struct store_op *op)
+{
+    struct broker *broker = shard->broker;
+    const struct queue_state *queue = entry_queue(broker, entry);
+    struct writer *writer = &broker->databases[shard->database].writer;
+
+    if (is_nearly_full(queue->flights, queue->queue.concurrency_max) ||
+        is_nearly_full(pool_used(&broker->flights), FLIGHTS_MAX)) {
+        writer_hurry_all(writer);
+    } else if (op->kind != STORE_DELETE || shard->state != SHARD_ACTIVE ||
+               entry_block(entry)->order_len > 0 || queue->queue.at_most_once) {
+        writer_hurry(writer, shard);
+    }
 }
 
 void writer_drop_row(struct writer *writer, struct claim_row row)
@@ -210,6 +302,20 @@ static void judge_shards(struct broker *broker, const struct writer *writer, int
     }
 }
 
+/* What the slowest commit of late has become less since this was asked. */
+static int64_t slow_forgotten(struct writer *writer)
+{
+    boot_us now = writer->broker->now.boot;
+    int64_t since_us = time_min(now - writer->slow_at, SLOW_MEMORY_US / 2);
+    int64_t less_us = time_mul(writer->slow_us, since_us) / SLOW_MEMORY_US;
+
+    // Not yet a microsecond: more will have passed the next time.
+    if (less_us > 0 || writer->slow_us == 0) {
+        writer->slow_at = now;
+    }
+    return less_us;
+}
+
 static void count_batch(struct writer *writer, int result)
 {
     struct broker *broker = writer->broker;
@@ -230,9 +336,10 @@ static void count_batch(struct writer *writer, int result)
     broker->stats.batches++;
     broker->stats.batch_ops += writer->count;
     writer->commit_us += (took_us - writer->commit_us) / COMMIT_SMOOTHING;
-    writer->slow_us = time_max(took_us, writer->slow_us - writer->slow_us / SLOW_SMOOTHING);
-    database->lead_ms =
-        time_clamp(ms_ceil(writer->slow_us * LEAD_COMMITS), CLAIM_LEAD_MS_MIN, CLAIM_LEAD_MS_MAX);
+    writer->slow_us -= slow_forgotten(writer);
+    writer->slow_us = time_max(took_us, writer->slow_us);
+    database->lead_ms = time_clamp(ms_ceil(commits_us(writer) + broker->options.claim_wait_us),
+                                   CLAIM_LEAD_MS_MIN, CLAIM_LEAD_MS_MAX);
 }
 
 /* The claim row is in the database with those members whose claim went through. */
@@ -333,7 +440,7 @@ void writer_cut(struct writer *writer, struct shard *shard, bool keep)
     if (!writer->is_flying) {
         cut_refused(writer, shard, keep);
     }
-    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
         cut_lane(&writer->lanes[i], shard, keep);
     }
 }
@@ -432,6 +539,9 @@ static void move_some(struct writer *writer, struct lane *lane, uint32_t limit)
 {
     uint32_t at = 0;
 
+    if (lane->count == 0) {
+        return;
+    }
     memset(writer->taken, 0, sizeof(writer->taken));
     while (at < lane->count) {
         size_t bytes;
@@ -449,17 +559,78 @@ static void move_some(struct writer *writer, struct lane *lane, uint32_t limit)
     drop_taken(writer, lane, at);
 }
 
+static bool is_half_full(const struct lane *lane)
+{
+    return lane->count >= lane->capacity / 2;
+}
+
+/* Whether a batch is to leave: with a call, or with claims or outcomes whose time it is. */
+static bool has_leaving(const struct writer *writer)
+{
+    boot_us now = writer->broker->now.boot;
+
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
+        if (is_half_full(&writer->lanes[i])) {
+            return true;
+        }
+    }
+    return writer->lanes[WRITER_CALL].count > 0 ||
+           (writer->lanes[WRITER_CLAIM].count > 0 && now >= writer->claim_at) ||
+           (outcomes(writer) > 0 && (writer->hurried != 0 || now >= writer->settle_at));
+}
+
+/* The parts of the outcomes that leave, as bits: those that are hurried, that fill half of their
+ * lane, or whose turn has come; of turns more than one after a slow commit. Few leave together. */
+static uint32_t choose_parts(struct writer *writer)
+{
+    boot_us now = writer->broker->now.boot;
+    int64_t step_us = writer->broker->options.settle_wait_us / 2 / SETTLE_PARTS;
+    bool is_time = now >= writer->settle_at;
+    uint32_t parts = writer->hurried;
+
+    for (uint32_t i = 0; i < SETTLE_PARTS; i++) {
+        parts |= (is_half_full(&writer->lanes[WRITER_SETTLE + i]) ? 1U : 0U) << i;
+    }
+    for (uint32_t i = 0; i < SETTLE_PARTS && now >= writer->settle_at; i++) {
+        parts |= 1U << writer->settle_turn;
+        writer->settle_turn = (writer->settle_turn + 1) % SETTLE_PARTS;
+        writer->settle_at += step_us;
+    }
+    if (writer->settle_at < now) {
+        writer->settle_at = now + step_us; // A slow commit: all had their turn.
+    }
+    return is_time && outcomes(writer) <= SETTLE_FEW ? SETTLE_ALL_PARTS : parts;
+}
+
+/* What a lane may fill of a batch, whatever the others ask for. */
+static uint32_t share_of(const struct writer *writer, size_t lane)
+{
+    uint32_t share = writer->broker->options.batch_op_max / BATCH_SHARES;
+
+    return is_settle_lane(lane) ? share / SETTLE_PARTS : share;
+}
+
 /* Each lane gets its share first, so that no class of work starves; then the order of classes. */
 static void fill_batch(struct writer *writer)
 {
-    uint32_t room = writer->broker->options.batch_op_max;
+    uint32_t parts = choose_parts(writer);
+    bool leaves[WRITER_LANE_COUNT];
 
     writer->bytes = 0;
-    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
-        move_some(writer, &writer->lanes[i], writer->count + room / BATCH_SHARES);
+    writer->hurried = 0;
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
+        leaves[i] = !is_settle_lane(i) || (parts >> (i - WRITER_SETTLE) & 1) != 0;
+        if (leaves[i]) {
+            move_some(writer, &writer->lanes[i], writer->count + share_of(writer, i));
+        }
     }
-    for (size_t i = 0; i < WRITER_CLASS_COUNT; i++) {
-        move_some(writer, &writer->lanes[i], room);
+    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
+        if (leaves[i]) {
+            move_some(writer, &writer->lanes[i], writer->broker->options.batch_op_max);
+        }
+        if (leaves[i] && is_settle_lane(i) && writer->lanes[i].count > 0) {
+            writer->hurried |= 1U << (i - WRITER_SETTLE); // It found no room.
+        }
     }
     map_fini(&writer->keys);
     map_fini(&writer->letters);
@@ -490,7 +661,7 @@ void writer_step(struct writer *writer)
     if (writer->is_flying || broker->now.boot < writer->retry_at) {
         return;
     }
-    if (writer->count == 0) {
+    if (writer->count == 0 && has_leaving(writer)) {
         fill_batch(writer);
     }
     writer->is_sweep_due = broker->now.boot >= writer->sweep_at && broker->is_session;
@@ -531,15 +702,21 @@ void writer_step(struct writer *writer)
 boot_us writer_next_wake(const struct writer *writer)
 {
     const struct database *database = &writer->broker->databases[writer->database];
+    boot_us wake;
 
     if (writer->is_flying) {
         return BOOT_NEVER; // The reply wakes us.
     }
-    if (writer_count(writer) > 0 || !list_is_empty(&database->unsettled)) {
+    if (writer->count > 0 || has_leaving(writer) || !list_is_empty(&database->unsettled)) {
         return time_max(writer->retry_at, writer->broker->now.boot);
     }
-    if (!writer->broker->is_session) {
-        return BOOT_NEVER; // The sweep waits for a session, and that is an event.
+    // The sweep waits for a session, and that is an event.
+    wake = writer->broker->is_session ? writer->sweep_at : BOOT_NEVER;
+    if (writer->lanes[WRITER_CLAIM].count > 0) {
+        wake = time_min(wake, writer->claim_at);
     }
-    return time_max(writer->sweep_at, writer->retry_at);
+    if (outcomes(writer) > 0) {
+        wake = time_min(wake, writer->settle_at);
+    }
+    return time_max(wake, writer->retry_at);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Group commit, one writer per database: while a commit is in flight the next batch fills, and it
- * leaves when the answer comes. No timer. Keeps the rules that a batch must obey (storage/store.h)
+ * leaves when the answer comes. Keeps the rules that a batch must obey (storage/store.h)
  * and hands each operation's result back to who asked for it. Claims, outcomes and calls wait in
  * lanes of their own: each has a share of a batch, and claims come first in what is left, then
- * outcomes, then calls. source: DESIGN 3
+ * outcomes, then calls. Outcomes come from all tables, and a statement for a table costs as much as
+ * a dozen rows: they wait for others, for a while and unless somebody waits for one of them, and
+ * those of a part of the tables leave together. A claim that is ahead of its time waits a little
+ * for a commit that leaves anyway. Nothing else waits for a timer. source: DESIGN 3, docs/adr/0038
  */
 #ifndef FOLIOT_BROKER_CORE_WRITER_H
 #define FOLIOT_BROKER_CORE_WRITER_H
@@ -17,7 +20,7 @@ MUST_USE int writer_init(struct writer *writer, struct broker *broker, uint32_t 
 void writer_fini(struct writer *writer);
 
 /* Whether one more piece of work of this class finds room. */
-bool writer_has_room(const struct writer *writer, enum writer_class class);
+bool writer_has_room(struct writer *writer, const struct shard *shard, enum writer_class class);
 
 /* Operations that wait or are in flight. */
 uint32_t writer_count(const struct writer *writer);
@@ -29,6 +32,27 @@ uint32_t writer_count(const struct writer *writer);
  *         the operation returned; what it points to lives until the result.
  */
 struct store_op *writer_add(struct writer *writer, struct shard *shard, const struct note *note);
+
+/* A claim has been added that has to be committed by then: it leaves two commits before, and waits
+ * no longer than a claim may. shape: due_ms is the task's, now_ms the lower bound of the database's
+ * clock. */
+void writer_hurry_claim(struct writer *writer, wall_ms due_ms, wall_ms now_ms);
+
+/* Somebody waits for an outcome of this shard: let it and those beside it leave with the next
+ * batch. */
+void writer_hurry(struct writer *writer, const struct shard *shard);
+
+/* Somebody waits for any outcome at all. */
+void writer_hurry_all(struct writer *writer);
+
+/*
+ * An outcome, or the end of a task that is given up, has been added: hurry if somebody waits for
+ * it. That is the task itself, which goes on; the next of its order key; a shard that is to be
+ * released; those that could not start soon, because nearly as many are claimed or run as may be;
+ * and a queue for which an outcome that is lost with this process is a dead letter.
+ */
+void writer_hurry_awaited(struct shard *shard, const struct entry *entry,
+                          const struct store_op *op);
 
 /* A claim row of ours has no live member any more: delete it with the next batch. */
 void writer_drop_row(struct writer *writer, struct claim_row row);

@@ -237,6 +237,8 @@ static void fill_options(struct sim_node *node, struct broker_options *options)
         .batch_op_max = sim_options->batch_op_max,
         .waiting_op_max = sim_options->waiting_op_max,
         .retry_us = sim_options->retry_us,
+        .settle_wait_us = sim_options->settle_wait_us,
+        .claim_wait_us = sim_options->claim_wait_us,
     };
     (void)snprintf(node->instance, sizeof(node->instance), "%016llx",
                    (unsigned long long)prng_next(&node->prng));

@@ -5,6 +5,7 @@
  */
 #include "tests/sim/sim_options.h"
 
+#include "broker/core/broker.h"
 #include "lib/base/check.h"
 #include "lib/base/prng.h"
 
@@ -216,6 +217,8 @@ static const struct option {
     OPTION("batch_ops", batch_op_max),
     OPTION("waiting_ops", waiting_op_max),
     OPTION("retry_us", retry_us),
+    OPTION("settle_wait_us", settle_wait_us),
+    OPTION("claim_wait_us", claim_wait_us),
     OPTION("faults_us", faults_us),
     OPTION("call_every_us", call_every_us),
     OPTION("keyed", keyed_permille),
@@ -427,6 +430,10 @@ static void draw_limits(struct sim_options *options)
     options->batch_op_max = (uint32_t)PICK(&prng, 0, 0, 0, 64, 300);
     options->waiting_op_max = (uint32_t)PICK(&prng, 0, 0, 0, 64, 512);
     options->retry_us = PICK(&prng, 0, 0, 0, 10000, 400000);
+    options->settle_wait_us =
+        PICK(&prng, BROKER_SETTLE_WAIT_US, BROKER_SETTLE_WAIT_US, BROKER_SETTLE_WAIT_US, 0, 400000);
+    options->claim_wait_us =
+        PICK(&prng, BROKER_CLAIM_WAIT_US, BROKER_CLAIM_WAIT_US, BROKER_CLAIM_WAIT_US, 0, 50000);
 }
 
 /* What the coordinator and the links do besides: a stream of its own. */

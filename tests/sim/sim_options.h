@@ -60,7 +60,9 @@ struct sim_options {
     uint32_t batch_op_max;   /* of a commit; these three as in struct broker_options */
     uint32_t waiting_op_max; /* for commits, of each class */
     int64_t retry_us;        /* after a refusal by store or coordinator */
-    int64_t faults_us;       /* length of the first phase */
+    int64_t settle_wait_us;  /* of an outcome for others; of a claim */
+    int64_t claim_wait_us;
+    int64_t faults_us; /* length of the first phase */
     /* the load */
     int64_t call_every_us; /* mean, all users together */
     uint32_t keyed_permille;

@@ -13,6 +13,8 @@ span_ms rig_audit_ms = 0;
 span_ms rig_window_ms = 60000;
 uint32_t rig_database_count = 1;
 uint32_t rig_waiting_op_max = 0;
+int64_t rig_settle_wait_us = 0;
+int64_t rig_claim_wait_us = 0;
 span_ms rig_apart_ms = 0;
 
 static int rig_submit(struct coord *coord, struct coord_request *request)
@@ -272,7 +274,9 @@ int rig_build(struct rig *rig)
                                      .entry_count_max = rig_entry_count_max,
                                      .window_ms = rig_window_ms,
                                      .audit_ms = rig_audit_ms,
-                                     .waiting_op_max = rig_waiting_op_max};
+                                     .waiting_op_max = rig_waiting_op_max,
+                                     .settle_wait_us = rig_settle_wait_us,
+                                     .claim_wait_us = rig_claim_wait_us};
     struct store_mem_options mem_options = {.shard_count = SHARDS,
                                             .database_count = rig_database_count,
                                             .database_of = options.cluster.database_of};
