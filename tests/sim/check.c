@@ -311,6 +311,17 @@ static uint64_t find_update(struct check *check, const struct check_task *task, 
     return count == 1 ? found : 0;
 }
 
+/* Whether an update is under way whose due time nobody but a broker knows. */
+static bool has_relative(struct check *check, const struct check_task *task)
+{
+    for (size_t i = 0; i < task->update_count; i++) {
+        if (check_call_find(check, task->updates[i])->is_relative) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* An attempt that went wrong counts once, as a failure or as an unknown outcome, also when another
  * broker owns the task by then. */
 static void check_counts(struct check *check, struct check_task *task, const struct store_op *op)
@@ -353,6 +364,7 @@ static void commit_update(struct check *check, struct check_task *task, const st
     call = check_call_find(check, number);
     check_undo_call(check, number);
     call->is_in_effect = true;
+    call->is_doubtful = !op->set_payload && has_relative(check, task);
     call->task = task;
     if (call->state == CALL_STATE_ANSWERED && call->result != ERR_OUTCOME_UNKNOWN) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8", "%s was updated after its update was answered %s",

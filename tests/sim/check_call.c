@@ -44,6 +44,8 @@ void check_call_begin(struct check *check, uint64_t number, const struct call *c
     record->queue = call->task.queue;
     record->key = check_token(call->task.key);
     record->has_due = call->kind == CALL_UPDATE && call->set_due && !call->is_delay;
+    record->is_relative =
+        call->kind == CALL_UPDATE && call->set_due && call->is_delay && !call->set_payload;
     record->due_ms = call->task.due_ms;
     if (call->kind != CALL_CREATE && call->task.id.seq != 0) {
         record->task = check_task_find(check, call->shard, call->task.id);
@@ -104,7 +106,7 @@ static void check_nothing(struct check *check, const struct check_call *record,
 {
     struct check_task *task = record->task;
 
-    if (record->is_in_effect) {
+    if (record->is_in_effect && !record->is_doubtful) {
         sim_fail(check->sim, SIM_UNSAFE, "K-8",
                  "%s: a call of kind %u was answered %s, but it is "
                  "in effect",

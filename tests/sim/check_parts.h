@@ -126,7 +126,9 @@ struct check_call {
     struct check_task *task;
     wall_ms due_ms; /* UPDATE, absolute: asked for */
     bool has_due;
-    uint32_t named;       /* UPDATE: the attempt that the answer named */
+    bool is_relative; /* UPDATE: to a time that the broker makes, and of nothing else */
+    bool is_doubtful; /* in effect by its due time, to which a relative one may have come as well */
+    uint32_t named;   /* UPDATE: the attempt that the answer named */
     uint32_t started_old; /* UPDATE: an attempt that started by what it has replaced: the answer
                              has to name it */
     uint32_t queue;
