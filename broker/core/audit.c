@@ -28,15 +28,15 @@
 
 /* For so many turns the circles through the rows of a shard begin one bucket before the end of the
  * last one; the next begins at the very first row, as after a fault. To do so more often would be
- * to walk past all that has ended since somebody opened a snapshot. Not in circles: few shards are
- * once round in a few turns. */
+ * to walk past all that has ended since somebody opened a snapshot. */
 #define SHORT_CIRCLES_TURNS 150
 
 /* So late is late: far above start_by and its margin, and what a busy commit takes. */
 #define LATE_MS 10000
 
-/* Pages that may come to nothing between two looks. */
+/* Pages that may come to nothing between two looks, and for how long one after the other. */
 #define PAGES_FAILED_MAX 2
+#define FAILING_US       (5 * US_PER_S)
 
 /* A shard may be without an owner for the session timeout and this. source: DESIGN 1, K-7 */
 #define UNOWNED_US (10 * US_PER_S)
@@ -151,8 +151,7 @@ static uint32_t pages_ended(const struct shard *shard, bool of_past)
     return shard->page_count[of_past] - (is_paging(shard, of_past) ? 1 : 0);
 }
 
-/* Whether what is past waits, at the second look, for its time, or for a turn that comes: others
- * have had theirs since the first, or one has it. */
+/* Whether what is past waits for its time, or for a turn: others have had theirs meanwhile. */
 static bool is_turn_awaited(const struct look *look)
 {
     const struct broker *broker = look->audit->broker;
@@ -165,17 +164,19 @@ static bool is_turn_awaited(const struct look *look)
     return look->shard->past_at != 0 || (look->shard->is_past_waiting && is_read);
 }
 
-/* Whether at the second look the loader still waits for the database: for a page that it was
- * waiting for at the first or has asked for since, not many of which have come to nothing. Pages of
- * the other part say nothing of this one, but hold it up. */
+/* Whether at the second look the loader still waits for the database: for a page, unless many have
+ * come to nothing since the first, or some and for long. Pages of the other part hold it up. */
 static bool is_page_awaited(const struct look *look, bool of_past)
 {
     const struct shard *shard = look->shard;
+    boot_us failing_since = shard->failing_since[of_past];
+    boot_us now = shard->broker->now.boot;
     uint32_t ended = pages_ended(shard, of_past) - look->page_count[of_past];
+    bool for_long = failing_since != 0 && now - failing_since >= FAILING_US;
 
-    return look->stage == STAGE_SECOND && ended <= PAGES_FAILED_MAX &&
+    return look->stage == STAGE_SECOND && ended <= (for_long ? 1 : PAGES_FAILED_MAX) &&
            ((shard->is_paging && shard->page_park == NULL) || (of_past && is_turn_awaited(look)) ||
-            (ended > 0 && shard->broker->now.boot < shard->retry_at));
+            (ended > 0 && now < shard->retry_at));
 }
 
 static bool has_room(const struct shard *shard)
@@ -255,8 +256,7 @@ static bool is_forgotten(const struct look *look, const struct claim *claim)
     UNREACHABLE();
 }
 
-/* Whether the database must have the row of an entry: it is known to be there, and nothing is being
- * written. */
+/* Whether the database must have an entry's row: it is there, and nothing is being written. */
 static bool has_row(const struct entry *entry)
 {
     switch ((enum entry_state)entry->state) {

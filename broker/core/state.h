@@ -123,7 +123,8 @@ struct shard {
     uint32_t serial;        /* counts the drops: tells stale replies */
     uint32_t busy_serial;
     uint32_t page_serial;
-    uint32_t page_count[2]; /* pages of its own asked for so far: near ones, those of the past */
+    uint32_t page_count[2];   /* pages of its own asked for so far: near ones, those of the past */
+    boot_us failing_since[2]; /* they have been refused since then; 0: the last was not */
     uint32_t look_serial;
     uint32_t keep_serial;
     uint32_t claims_serial;

@@ -51,6 +51,7 @@ void window_reset(struct shard *shard)
     shard->target = INT64_MIN;
     shard->past_at = 0;
     shard->is_past_waiting = false;
+    shard->failing_since[false] = shard->failing_since[true] = 0;
     shard->is_loaded = false;
     shard->is_rewound = false;
     shard->was_parked = false;
@@ -414,10 +415,16 @@ static void page_done(struct store_read *page)
 
         tell(shard->broker, shard->is_page_past ? "past" : "page", shard, cursor->seq,
              (int64_t)page->row_count, cursor->bucket);
+        if (park == NULL) {
+            shard->failing_since[shard->is_page_past] = 0;
+        }
         shard_on_page(shard);
     } else if (is_fresh && result == ERR_FENCED) {
         shard_fenced(shard);
     } else if (is_fresh) {
+        if (park == NULL && shard->failing_since[shard->is_page_past] == 0) {
+            shard->failing_since[shard->is_page_past] = shard->broker->now.boot;
+        }
         shard_retry_later(shard);
         if (shard->is_page_past) {
             // Behind a page of its parks, which wait as long.
