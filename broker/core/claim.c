@@ -268,7 +268,7 @@ void claim_note(struct shard *shard, struct flight *flight)
     flight->is_sent = true;
     if (op->is_known) {
         writer_hurry_claim(writer, flight->attempt.due_ms,
-                           lower_ms(shard->broker, shard->database));
+                           shard->broker->now.database[shard->database].lower_us);
     }
 }
 

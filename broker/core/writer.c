@@ -162,7 +162,6 @@ struct store_op *writer_add(struct writer *writer, struct shard *shard, const st
     stamped.serial = shard->serial;
     if (class == WRITER_SETTLE && lane->count == 0 && outcomes(writer) == 0) {
         writer->settle_at = writer->broker->now.boot + writer->broker->options.settle_wait_us / 2;
-        writer->hurried = 0;
     }
     op = lane_add(lane, &stamped);
     op->shard = shard->id;
@@ -173,17 +172,14 @@ struct store_op *writer_add(struct writer *writer, struct shard *shard, const st
     return op;
 }
 
-void writer_hurry_claim(struct writer *writer, wall_ms due_ms, wall_ms now_ms)
+void writer_hurry_claim(struct writer *writer, wall_ms due_ms, int64_t now_us)
 {
     const struct broker *broker = writer->broker;
-    int64_t wait_us = broker->options.claim_wait_us;
-    boot_us leave_at;
+    int64_t left_us = time_sub(time_mul(due_ms, US_PER_MS), now_us);
+    int64_t wait_us =
+        time_clamp(time_sub(left_us, commits_us(writer)), 0, broker->options.claim_wait_us);
+    boot_us leave_at = broker->now.boot + wait_us;
 
-    if (time_sub(due_ms, now_ms) < CLAIM_LEAD_MS_MAX) {
-        wait_us = time_clamp(time_mul(time_sub(due_ms, now_ms), US_PER_MS) - commits_us(writer), 0,
-                             wait_us);
-    }
-    leave_at = broker->now.boot + wait_us;
     if (writer->lanes[WRITER_CLAIM].count == 1 || leave_at < writer->claim_at) {
         writer->claim_at = leave_at;
     }
@@ -211,7 +207,7 @@ void writer_hurry_awaited(struct shard *shard, const struct entry *entry, const 
     const struct queue_state *queue = entry_queue(broker, entry);
     struct writer *writer = &broker->databases[shard->database].writer;
 
-    if (is_nearly_full(queue->flights, queue->queue.concurrency_max) ||
+    if (is_nearly_full((size_t)queue->flights + queue->fetching, queue->queue.concurrency_max) ||
         is_nearly_full(pool_used(&broker->flights), FLIGHTS_MAX)) {
         writer_hurry_all(writer);
     } else if (op->kind != STORE_DELETE || shard->state != SHARD_ACTIVE ||
@@ -657,15 +653,17 @@ void writer_step(struct writer *writer)
 {
     struct broker *broker = writer->broker;
     struct store_batch *batch = &writer->batch;
+    bool leaves; /* whether or not an operation does */
 
     if (writer->is_flying || broker->now.boot < writer->retry_at) {
         return;
     }
-    if (writer->count == 0 && has_leaving(writer)) {
+    writer->is_sweep_due = broker->now.boot >= writer->sweep_at && broker->is_session;
+    leaves = writer->drop_count >= DROPS_MAX / 2 || writer->is_sweep_due;
+    if (writer->count == 0 && (leaves || has_leaving(writer))) {
         fill_batch(writer);
     }
-    writer->is_sweep_due = broker->now.boot >= writer->sweep_at && broker->is_session;
-    if (writer->count == 0 && writer->drop_count < DROPS_MAX / 2 && !writer->is_sweep_due) {
+    if (writer->count == 0 && !leaves) {
         return;
     }
     if (!prepare_group(writer)) {

@@ -34,9 +34,9 @@ uint32_t writer_count(const struct writer *writer);
 struct store_op *writer_add(struct writer *writer, struct shard *shard, const struct note *note);
 
 /* A claim has been added that has to be committed by then: it leaves two commits before, and waits
- * no longer than a claim may. shape: due_ms is the task's, now_ms the lower bound of the database's
+ * no longer than a claim may. shape: due_ms is the task's, now_us the lower bound of the database's
  * clock. */
-void writer_hurry_claim(struct writer *writer, wall_ms due_ms, wall_ms now_ms);
+void writer_hurry_claim(struct writer *writer, wall_ms due_ms, int64_t now_us);
 
 /* Somebody waits for an outcome of this shard: let it and those beside it leave with the next
  * batch. */

@@ -91,7 +91,7 @@
 #define ATTEMPT_TIMEOUT_MS_DEFAULT 10000
 #define ATTEMPT_TIMEOUT_MS_MAX     86400000
 
-/* Claims are committed this long before due. source: DESIGN 7 */
+/* Claims are asked for this long before due. source: DESIGN 7, docs/adr/0038 */
 #define CLAIM_LEAD_MS_MIN 5
 #define CLAIM_LEAD_MS_MAX 100
 
