@@ -7,6 +7,7 @@
 #include "proto/message.h"
 
 #include "lib/base/check.h"
+#include "lib/model/queue.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -38,9 +39,9 @@ int refuse_value(const struct place *place, const char *reason, const char *form
 
 static int check_name(const char *name, const struct place *place)
 {
-    size_t len = strlen(name);
+    size_t len = queue_name_span(name);
 
-    if (len > NAME_BYTES_MAX || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") != len) {
+    if (len > NAME_BYTES_MAX || name[len] != '\0') {
         return refuse_value(place, "NAME_INVALID",
                             "\"%.70s\" must be 1 to %d bytes (NAME_BYTES_MAX) of a-z, 0-9, '.', "
                             "'_' and '-'",

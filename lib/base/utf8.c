@@ -4,6 +4,8 @@
  */
 #include "lib/base/utf8.h"
 
+#include <string.h>
+
 static bool is_in(uint8_t byte, uint8_t low, uint8_t high)
 {
     return byte >= low && byte <= high;
@@ -63,9 +65,24 @@ size_t utf8_char_len(const uint8_t *bytes, size_t len)
     return char_len;
 }
 
+/* Bytes at the beginning that are ASCII, as far as they come eight at a time. */
+static size_t ascii_span(const uint8_t *bytes, size_t len)
+{
+    size_t span = 0;
+    uint64_t eight;
+
+    for (; len - span >= sizeof(eight); span += sizeof(eight)) {
+        memcpy(&eight, bytes + span, sizeof(eight));
+        if ((eight & UINT64_C(0x8080808080808080)) != 0) {
+            break;
+        }
+    }
+    return span;
+}
+
 bool utf8_is_valid(struct slice text)
 {
-    size_t i = 0;
+    size_t i = ascii_span(text.data, text.len);
 
     while (i < text.len) {
         size_t len = utf8_char_len(text.data + i, text.len - i);

@@ -11,6 +11,7 @@
 #include "lib/base/limits.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* How an attempt leaves the house. */
@@ -80,6 +81,13 @@ struct queue {
 #define QUEUE_BACKOFF_INITIAL_MS     1000
 #define QUEUE_BACKOFF_MAX_MS_DEFAULT 600000
 #define QUEUE_BACKOFF_MS_MAX         INT64_C(86400000)
+
+/*
+ * How many bytes at the beginning of a text may be in the name of a queue or a namespace.
+ *
+ * shape:  a-z, 0-9, '.', '_' and '-'; stops at the NUL.
+ */
+size_t queue_name_span(const char *text);
 
 /* Fill in the defaults of everything but names and target. */
 void queue_init(struct queue *queue);

@@ -243,6 +243,12 @@ Test(utf8, accepts_exactly_what_decodes_to_a_character)
     cr_assert(utf8_is_valid(slice_of("höhe 日本 😀")));
     cr_assert(utf8_is_valid((struct slice){NULL, 0}));
     cr_assert_not(utf8_is_valid(slice_of("caf\xe9")));
+    for (size_t at = 0; at < 20; at++) {
+        uint8_t text[] = "twenty bytes of ASCII";
+
+        text[at] = 0xff;
+        cr_assert_not(utf8_is_valid((struct slice){text, 20}), "%zu", at);
+    }
 }
 
 Test(utf8, never_cuts_inside_a_character)
