@@ -89,7 +89,7 @@ void call_run(struct broker *broker, struct call *call)
         call_scan(shard, call);
         return;
     }
-    if (!writer_has_room(&broker->databases[shard->database].writer, shard, WRITER_CALL)) {
+    if (!writer_has_room(shard, WRITER_CALL)) {
         call_answer(broker, call, ERR_FULL);
         return;
     }
@@ -116,7 +116,7 @@ void call_by_id(struct shard *shard, struct call *call, struct task_id id)
         call_absent(shard, call, id);
     } else if (entry_is_busy(entry)) {
         if (entry->state == ENTRY_SETTLING || entry->state == ENTRY_DELETING) {
-            writer_hurry(&shard->broker->databases[shard->database].writer, shard);
+            writer_hurry(shard);
         }
         call_wait(shard, call);
     } else {

@@ -105,12 +105,11 @@ static struct entry *near_entry(struct shard *shard, const struct call *call)
  */
 static void add_insert(struct shard *shard, struct call *call)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct entry *entry = near_entry(shard, call);
     struct note note = {
         .kind = NOTE_INSERT, .entry = entry, .call = call, .is_paired = entry != NULL};
 
-    fill_insert(shard, call, writer_add(writer, shard, &note));
+    fill_insert(shard, call, writer_add(shard, &note));
     if (entry != NULL) {
         claim_note(shard, entry->body.flight);
     }
@@ -161,7 +160,6 @@ void call_create(struct shard *shard, struct call *call)
 
 void call_dead(struct shard *shard, struct call *call)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     bool is_redrive = call->kind == CALL_REDRIVE;
     struct note note = {.kind = is_redrive ? NOTE_REDRIVE : NOTE_PURGE, .call = call};
     struct store_op *op;
@@ -174,7 +172,7 @@ void call_dead(struct shard *shard, struct call *call)
     call->is_delay = false;
     call->task.order_ms = call->task.due_ms;
     call->core_seq = call->task.id.seq;
-    op = writer_add(writer, shard, &note);
+    op = writer_add(shard, &note);
     op->kind = is_redrive ? STORE_REDRIVE : STORE_PURGE;
     op->task = call->task;
     op->expected_attempt = call->task.attempt;
@@ -360,7 +358,7 @@ void call_read_task(struct shard *shard, struct call *call, struct task_id id)
 /* Room for one more piece of work: there was some when the call came, but it has read since. */
 static bool has_room(const struct shard *shard)
 {
-    return writer_has_room(&shard->broker->databases[shard->database].writer, shard, WRITER_CALL);
+    return writer_has_room(shard, WRITER_CALL);
 }
 
 /* There is nothing to cancel; a repeat is answered as the cancel before it was. */
@@ -441,7 +439,6 @@ static void fill_delete(const struct shard *shard, const struct entry *entry, st
 
 static void act_cancel(struct shard *shard, struct call *call, struct entry *entry)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_CANCEL, .entry = entry, .call = call};
     bool is_running = running_attempt(entry) > 0;
 
@@ -457,7 +454,7 @@ static void act_cancel(struct shard *shard, struct call *call, struct entry *ent
     call->attempt = is_running ? running_attempt(entry) : entry->attempt;
     call->cancel = call->attempt > 0 ? CANCEL_STOPPED : CANCEL_CANCELLED;
     call->core_seq = entry->seq;
-    fill_delete(shard, entry, writer_add(writer, shard, &note));
+    fill_delete(shard, entry, writer_add(shard, &note));
     if (is_running) {
         entry->flags |= ENTRY_TOUCHED;
     } else {
@@ -483,7 +480,6 @@ static void set_place(const struct shard *shard, const struct entry *entry, stru
 
 static void act_update(struct shard *shard, struct call *call, struct entry *entry)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_UPDATE, .entry = entry, .call = call};
     bool is_claimed = entry->state == ENTRY_CLAIMED;
     struct store_op *op;
@@ -499,7 +495,7 @@ static void act_update(struct shard *shard, struct call *call, struct entry *ent
     call->is_delay = false;
     call->attempt = running_attempt(entry);
     call->core_seq = entry->seq;
-    op = writer_add(writer, shard, &note);
+    op = writer_add(shard, &note);
     op->kind = STORE_CHANGE;
     op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     op->expected_attempt = entry->attempt;
@@ -524,12 +520,11 @@ static void act_update(struct shard *shard, struct call *call, struct entry *ent
 /* A create takes the key of a pending task over: the old one ends unless it may be running. */
 static void act_displace(struct shard *shard, struct call *call, struct entry *entry)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_DISPLACE, .entry = entry, .is_paired = true};
 
     call->core_step = CALL_STEP_TAKE_KEY;
     if (running_attempt(entry) == 0) {
-        struct store_op *op = writer_add(writer, shard, &note);
+        struct store_op *op = writer_add(shard, &note);
 
         fill_delete(shard, entry, op);
         op->key_until_ms = 0;

@@ -255,9 +255,8 @@ void claim_land(struct broker *broker, struct entry *entry, bool known)
 
 void claim_note(struct shard *shard, struct flight *flight)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_CLAIM, .flight = flight, .entry = flight->entry};
-    struct store_op *op = writer_add(writer, shard, &note);
+    struct store_op *op = writer_add(shard, &note);
 
     op->kind = STORE_CLAIM;
     op->task.id = flight->attempt.id;
@@ -267,8 +266,7 @@ void claim_note(struct shard *shard, struct flight *flight)
     op->is_known = flight->entry->state == ENTRY_CLAIMING; // Else it is being inserted.
     flight->is_sent = true;
     if (op->is_known) {
-        writer_hurry_claim(writer, flight->attempt.due_ms,
-                           shard->broker->now.database[shard->database].lower_us);
+        writer_hurry_claim(shard, flight->attempt.due_ms);
     }
 }
 
@@ -299,16 +297,14 @@ static void fill_end(const struct shard *shard, const struct entry *entry, enum 
 /* No attempt starts any more: the task ends. False: no room for that now. */
 static bool expire(struct shard *shard, struct entry *entry)
 {
-    struct writer *writer = &shard->broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_EXPIRE, .entry = entry};
     struct store_op *op;
 
     // A queue that is not known cannot say how long it remembers.
-    if (!entry_queue(shard->broker, entry)->is_known ||
-        !writer_has_room(writer, shard, WRITER_SETTLE)) {
+    if (!entry_queue(shard->broker, entry)->is_known || !writer_has_room(shard, WRITER_SETTLE)) {
         return false;
     }
-    op = writer_add(writer, shard, &note);
+    op = writer_add(shard, &note);
     op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     op->task.queue = entry_queue(shard->broker, entry)->queue.id;
     op->task.failures = entry->failures;
@@ -387,8 +383,7 @@ enum claim_try claim_ask(struct shard *shard, struct entry *entry)
         step_back(shard, entry, verdict);
         return CLAIM_SENT;
     }
-    if (!queue_has_room(queue) ||
-        !writer_has_room(&broker->databases[shard->database].writer, shard, WRITER_CLAIM)) {
+    if (!queue_has_room(queue) || !writer_has_room(shard, WRITER_CLAIM)) {
         return CLAIM_NO_ROOM;
     }
     if (!entry->body.block->has_payload) {
@@ -628,7 +623,6 @@ static void settle_fill(struct shard *shard, struct entry *entry, struct store_o
 static void settle_note(struct shard *shard, struct entry *entry)
 {
     struct broker *broker = shard->broker;
-    struct writer *writer = &broker->databases[shard->database].writer;
     struct note note = {.kind = NOTE_SETTLE, .entry = entry};
     struct store_op *op;
 
@@ -636,7 +630,7 @@ static void settle_note(struct shard *shard, struct entry *entry)
         note.flight = entry->body.flight;
         note.flight->is_sent = true;
     }
-    op = writer_add(writer, shard, &note);
+    op = writer_add(shard, &note);
     op->task.id = (struct task_id){.seq = entry->seq, .slot = entry->slot};
     op->task.queue = entry_queue(broker, entry)->queue.id;
     op->expected_attempt = entry->attempt;
@@ -652,8 +646,7 @@ void claim_settle(struct shard *shard, struct entry *entry)
     entry_unlink(shard, entry);
     entry_move(entry, ENTRY_SETTLING);
     list_init(&entry->ready);
-    if (!list_is_empty(&database->unsettled) ||
-        !writer_has_room(&database->writer, shard, WRITER_SETTLE)) {
+    if (!list_is_empty(&database->unsettled) || !writer_has_room(shard, WRITER_SETTLE)) {
         list_add(&database->unsettled, &entry->ready); // Behind those that have waited longer.
         return;
     }
@@ -780,7 +773,7 @@ static void settle_waiting(struct broker *broker, struct database *database)
         struct entry *entry = CONTAINER_OF(link, struct entry, ready);
         struct shard *shard = &broker->shards[entry->shard];
 
-        if (!writer_has_room(&database->writer, shard, WRITER_SETTLE)) {
+        if (!writer_has_room(shard, WRITER_SETTLE)) {
             return;
         }
         list_del(&entry->ready);

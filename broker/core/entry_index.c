@@ -140,13 +140,12 @@ int entry_index_put(struct entry_index *index, const struct slabs *slabs, uint32
     return 0;
 }
 
-/* What points to an entry that is there. */
-static uint32_t *link_to(struct entry_index *index, const struct slabs *slabs, uint32_t number)
+/* What points to the entry with this seq, or to none at the end of its chain. shape: not empty. */
+static uint32_t *link_to(struct entry_index *index, const struct slabs *slabs, int64_t seq)
 {
-    uint32_t *link = &index->heads[chain_of(index, at(slabs, number)->seq)];
+    uint32_t *link = &index->heads[chain_of(index, seq)];
 
-    while (*link != number) {
-        REQUIRE(*link != 0);
+    while (*link != 0 && at(slabs, *link)->seq != seq) {
         link = &at(slabs, *link)->next;
     }
     return link;
@@ -154,12 +153,13 @@ static uint32_t *link_to(struct entry_index *index, const struct slabs *slabs, u
 
 uint32_t entry_index_del(struct entry_index *index, const struct slabs *slabs, int64_t seq)
 {
-    uint32_t number = entry_index_find(index, slabs, seq);
+    uint32_t *link = index->size == 0 ? NULL : link_to(index, slabs, seq);
+    uint32_t number = link == NULL ? 0 : *link;
 
     if (number == 0) {
         return 0;
     }
-    *link_to(index, slabs, number) = at(slabs, number)->next;
+    *link = at(slabs, number)->next;
     index->count--;
     if (index->count == 0) {
         entry_index_fini(index);
@@ -171,12 +171,15 @@ uint32_t entry_index_del(struct entry_index *index, const struct slabs *slabs, i
     return number;
 }
 
-void entry_index_swap(struct entry_index *index, const struct slabs *slabs, uint32_t from,
-                      uint32_t to)
+uint32_t entry_index_swap(struct entry_index *index, const struct slabs *slabs, uint32_t to)
 {
-    REQUIRE(at(slabs, from)->seq == at(slabs, to)->seq);
-    *link_to(index, slabs, from) = to;
+    uint32_t *link = link_to(index, slabs, at(slabs, to)->seq);
+    uint32_t from = *link;
+
+    REQUIRE(from != 0);
     at(slabs, to)->next = at(slabs, from)->next;
+    *link = to;
+    return from;
 }
 
 struct entry *entry_index_in_chain(const struct entry_index *index, const struct slabs *slabs,

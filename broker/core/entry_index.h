@@ -44,9 +44,8 @@ MUST_USE int entry_index_put(struct entry_index *index, const struct slabs *slab
 /* Take an entry out. result: its number, or 0 if it is not there. */
 uint32_t entry_index_del(struct entry_index *index, const struct slabs *slabs, int64_t seq);
 
-/* Put another in the place of an entry that is there. shape: `to` has its seq. */
-void entry_index_swap(struct entry_index *index, const struct slabs *slabs, uint32_t from,
-                      uint32_t to);
+/* Put another entry in the place of the one with its seq, which is there. result: that one. */
+uint32_t entry_index_swap(struct entry_index *index, const struct slabs *slabs, uint32_t to);
 
 /* The next entry of a chain, or, behind NULL, its first; NULL at the end. shape: chain < size. */
 struct entry *entry_index_in_chain(const struct entry_index *index, const struct slabs *slabs,

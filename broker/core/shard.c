@@ -222,9 +222,7 @@ static void forget_claims(struct shard *shard)
 /* Forget everything that was true under this epoch. keep: we take it again ourselves. */
 static void drop(struct shard *shard, bool keep)
 {
-    struct broker *broker = shard->broker;
-
-    writer_cut(&broker->databases[shard->database].writer, shard, keep);
+    writer_cut(shard, keep);
     call_keep_drop(shard, keep);
     shard->serial++; // Replies that are still to come are stale.
     drop_entries(shard, keep);
@@ -407,7 +405,7 @@ static void bump_done(struct store_bump *bump)
 {
     struct shard *shard = bump->owner;
     struct broker *broker = shard->broker;
-    struct writer *writer = &broker->databases[shard->database].writer;
+    struct writer *writer = writer_of(shard);
 
     shard->is_busy = false;
     shard_touch(shard);
@@ -540,7 +538,7 @@ static void begin_drain(struct shard *shard)
 
     shard_move(shard, SHARD_DRAINING);
     shard->drain_until = broker->now.boot + DRAIN_US;
-    writer_hurry(&broker->databases[shard->database].writer, shard);
+    writer_hurry(shard);
     while ((count = entry_collect(shard, &walk, may_leave)) > 0) {
         for (size_t i = 0; i < count; i++) {
             if (broker->collected[i]->state == ENTRY_CLAIMED) {

@@ -176,9 +176,8 @@ bool sleep_new(struct shard *shard, const struct task *task)
 static void replace(struct shard *shard, struct entry *from, struct entry *to, uint32_t to_number)
 {
     struct slabs *slabs = &shard->broker->entries;
-    uint32_t from_number = entry_index_find(&shard->entries, slabs, from->seq);
+    uint32_t from_number = entry_index_swap(&shard->entries, slabs, to_number);
 
-    entry_index_swap(&shard->entries, slabs, from_number, to_number);
     wheel_swap(&from->node, &to->node);
     slabs_give(slabs, from_number);
 }

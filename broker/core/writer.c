@@ -92,15 +92,14 @@ static int64_t commits_us(const struct writer *writer)
     return time_max(time_mul(writer->slow_us, LEAD_COMMITS), CLAIM_LEAD_MS_MIN * US_PER_MS / 2);
 }
 
-static struct lane *lane_of(struct writer *writer, const struct shard *shard,
-                            enum writer_class class)
+static struct lane *lane_of(const struct shard *shard, enum writer_class class)
 {
-    return &writer->lanes[class == WRITER_SETTLE ? class + shard->part : class];
+    return &writer_of(shard)->lanes[class == WRITER_SETTLE ? class + shard->part : class];
 }
 
-bool writer_has_room(struct writer *writer, const struct shard *shard, enum writer_class class)
+bool writer_has_room(const struct shard *shard, enum writer_class class)
 {
-    const struct lane *lane = lane_of(writer, shard, class);
+    const struct lane *lane = lane_of(shard, class);
 
     return lane->count + OPS_PER_WORK <= lane->capacity;
 }
@@ -151,10 +150,11 @@ static uint32_t outcomes(const struct writer *writer)
     return count;
 }
 
-struct store_op *writer_add(struct writer *writer, struct shard *shard, const struct note *note)
+struct store_op *writer_add(struct shard *shard, const struct note *note)
 {
+    struct writer *writer = writer_of(shard);
     enum writer_class class = class_of(note->kind);
-    struct lane *lane = writer->is_chained ? writer->chained : lane_of(writer, shard, class);
+    struct lane *lane = writer->is_chained ? writer->chained : lane_of(shard, class);
     struct note stamped = *note;
     struct store_op *op;
 
@@ -172,10 +172,12 @@ struct store_op *writer_add(struct writer *writer, struct shard *shard, const st
     return op;
 }
 
-void writer_hurry_claim(struct writer *writer, wall_ms due_ms, int64_t now_us)
+void writer_hurry_claim(struct shard *shard, wall_ms due_ms)
 {
-    const struct broker *broker = writer->broker;
-    int64_t left_us = time_sub(time_mul(due_ms, US_PER_MS), now_us);
+    struct writer *writer = writer_of(shard);
+    const struct broker *broker = shard->broker;
+    int64_t left_us =
+        time_sub(time_mul(due_ms, US_PER_MS), broker->now.database[shard->database].lower_us);
     int64_t wait_us =
         time_clamp(time_sub(left_us, commits_us(writer)), 0, broker->options.claim_wait_us);
     boot_us leave_at = broker->now.boot + wait_us;
@@ -185,9 +187,9 @@ void writer_hurry_claim(struct writer *writer, wall_ms due_ms, int64_t now_us)
     }
 }
 
-void writer_hurry(struct writer *writer, const struct shard *shard)
+void writer_hurry(const struct shard *shard)
 {
-    writer->hurried |= 1U << shard->part;
+    writer_of(shard)->hurried |= 1U << shard->part;
 }
 
 void writer_hurry_all(struct writer *writer)
@@ -205,14 +207,14 @@ void writer_hurry_awaited(struct shard *shard, const struct entry *entry, const 
 {
     struct broker *broker = shard->broker;
     const struct queue_state *queue = entry_queue(broker, entry);
-    struct writer *writer = &broker->databases[shard->database].writer;
+    struct writer *writer = writer_of(shard);
 
     if (is_nearly_full((size_t)queue->flights + queue->fetching, queue->queue.concurrency_max) ||
         is_nearly_full(pool_used(&broker->flights), FLIGHTS_MAX)) {
         writer_hurry_all(writer);
     } else if (op->kind != STORE_DELETE || shard->state != SHARD_ACTIVE ||
                entry_block(entry)->order_len > 0 || queue->queue.at_most_once) {
-        writer_hurry(writer, shard);
+        writer_hurry(shard);
     }
 }
 
@@ -431,8 +433,9 @@ static void cut_refused(struct writer *writer, struct shard *shard, bool keep)
     writer->count = kept;
 }
 
-void writer_cut(struct writer *writer, struct shard *shard, bool keep)
+void writer_cut(struct shard *shard, bool keep)
 {
+    struct writer *writer = writer_of(shard);
     if (!writer->is_flying) {
         cut_refused(writer, shard, keep);
     }

@@ -19,8 +19,14 @@ MUST_USE int writer_init(struct writer *writer, struct broker *broker, uint32_t 
 
 void writer_fini(struct writer *writer);
 
-/* Whether one more piece of work of this class finds room. */
-bool writer_has_room(struct writer *writer, const struct shard *shard, enum writer_class class);
+/* Who writes for a shard: the writer of its database. */
+static inline struct writer *writer_of(const struct shard *shard)
+{
+    return &shard->broker->databases[shard->database].writer;
+}
+
+/* Whether one more piece of a shard's work of this class finds room. */
+bool writer_has_room(const struct shard *shard, enum writer_class class);
 
 /* Operations that wait or are in flight. */
 uint32_t writer_count(const struct writer *writer);
@@ -31,16 +37,15 @@ uint32_t writer_count(const struct writer *writer);
  * shape:  there is room; note is copied, its serial is filled in. The caller fills in the rest of
  *         the operation returned; what it points to lives until the result.
  */
-struct store_op *writer_add(struct writer *writer, struct shard *shard, const struct note *note);
+struct store_op *writer_add(struct shard *shard, const struct note *note);
 
-/* A claim has been added that has to be committed by then: it leaves two commits before, and waits
- * no longer than a claim may. shape: due_ms is the task's, now_us the lower bound of the database's
- * clock. */
-void writer_hurry_claim(struct writer *writer, wall_ms due_ms, int64_t now_us);
+/* A claim of a task that is due by then, by the database's clock, has been added: it leaves two
+ * commits before, and waits no longer than a claim may. */
+void writer_hurry_claim(struct shard *shard, wall_ms due_ms);
 
 /* Somebody waits for an outcome of this shard: let it and those beside it leave with the next
  * batch. */
-void writer_hurry(struct writer *writer, const struct shard *shard);
+void writer_hurry(const struct shard *shard);
 
 /* Somebody waits for any outcome at all. */
 void writer_hurry_all(struct writer *writer);
@@ -62,7 +67,7 @@ void writer_drop_row(struct writer *writer, struct claim_row row);
 void writer_doubt_rows(struct writer *writer);
 
 /* The shard is being dropped: take its waiting operations out; calls are told by call_cut(). */
-void writer_cut(struct writer *writer, struct shard *shard, bool keep);
+void writer_cut(struct shard *shard, bool keep);
 
 /* Send the next batch if none is in flight and something waits. Once per tick. */
 void writer_step(struct writer *writer);

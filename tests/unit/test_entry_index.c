@@ -101,7 +101,7 @@ Test(entry_index, another_takes_the_place_of_one)
     for (size_t i = 0; i < 500; i++) {
         uint32_t other = make(seq_of(i));
 
-        entry_index_swap(&entries, &slabs, numbers[i], other);
+        cr_assert_eq(entry_index_swap(&entries, &slabs, other), numbers[i]);
         slabs_give(&slabs, numbers[i]);
         numbers[i] = other;
     }
