@@ -171,8 +171,8 @@ MUTANTS = {
         core("call_task.c", "return entry->state == ENTRY_RUNNING || entry->state == ENTRY_HELD ?",
              "return entry->state == ENTRY_RUNNING ?")]),
     "absent-by-memory": ("K-1", [
-        core("call_life.c", "    if (entry == NULL) {\n        call_read_task(shard, call, id);",
-             "    if (entry == NULL) {\n        call_absent(shard, call, id);")]),
+        core("call_life.c", "    if (entry == NULL || entry->slot != id.slot) {\n        call_read_task(",
+             "    if (entry == NULL || entry->slot != id.slot) {\n        call_absent(")]),
     "old-payload": ("K-1", [
         core("call_done.c", "entry->body.flight->is_outdated = true;", ";")]),
     "key-forgotten": ("K-8", [

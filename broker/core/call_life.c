@@ -110,10 +110,8 @@ void call_by_id(struct shard *shard, struct call *call, struct task_id id)
     struct entry *entry = call->kind == CALL_GET ? NULL : entry_find(shard, id.seq);
 
     call->found = id;
-    if (entry == NULL) {
+    if (entry == NULL || entry->slot != id.slot) {
         call_read_task(shard, call, id);
-    } else if (entry->slot != id.slot) {
-        call_absent(shard, call, id);
     } else if (entry_is_busy(entry)) {
         if (entry->state == ENTRY_SETTLING || entry->state == ENTRY_DELETING) {
             writer_hurry(shard);

@@ -309,13 +309,14 @@ static void task_done(struct store_read *store_read)
     const struct task *row = store_read->row_count == 1 ? &store_read->rows[0] : NULL;
     bool is_old = reading_end(read);
     bool is_there = row != NULL && row->id.slot == read->id.slot;
+    const struct entry *known = entry_peek(shard, read->id.seq);
     struct entry *entry;
 
     if (read_failed(shard, call, read)) {
         // Done.
     } else if (is_there && call->kind == CALL_GET) {
         answer_get(shard, call, row);
-    } else if (entry_find(shard, read->id.seq) != NULL) {
+    } else if (known != NULL && known->slot == read->id.slot) {
         call_by_id(shard, call, read->id); // Memory has it by now, and is newer.
     } else if (is_old) {
         call_read_task(shard, call, read->id);

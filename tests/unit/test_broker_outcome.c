@@ -318,3 +318,24 @@ Test(broker_outcome, a_report_is_not_refused_by_who_is_owner_no_more)
     cr_assert_neq(broker_on_report(rig.broker, &rig.now, &report), ERR_NOT_FOUND);
     rig_close(&rig);
 }
+
+/* Memory knows the number under another slot: whether the id exists is still the owner's to say. */
+Test(broker_outcome, a_cancel_is_not_refused_by_who_is_owner_no_more)
+{
+    static struct rig rig;
+    struct call call;
+    struct call cancel;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 1, rig_time(&rig) + 5000);
+    rig_ask(&rig, &call);
+    cancel = rig_by_id(&rig, CALL_CANCEL, call.found);
+    cancel.task.id.slot += SHARDS;
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.result, 0);
+    cr_assert_eq(cancel.cancel, CANCEL_GONE);
+    take(&rig, call.shard);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.result, ERR_FENCED);
+    rig_close(&rig);
+}
