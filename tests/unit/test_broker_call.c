@@ -2,6 +2,7 @@
  *
  * What a user's calls are answered: cancel, update, keys.
  */
+#include "broker/core/state.h"
 #include "tests/unit/broker_rig.h"
 
 #include <stdio.h>
@@ -321,5 +322,34 @@ Test(broker_call, repeats_of_one_key_hold_up_no_other_create)
     for (int i = EVERY; i < COUNT; i += EVERY) {
         cr_assert(!calls[i].created && calls[i].found.seq == calls[0].found.seq);
     }
+    rig_close(&rig);
+}
+
+/* An epoch has 2^31 ids. The call that finds none left is told to come again, and the shard begins
+ * a new one without leaving. */
+Test(broker_call, an_epoch_whose_ids_are_used_up_is_followed_by_the_next)
+{
+    static struct rig rig;
+    struct shard *shard;
+    struct call call;
+    int64_t epoch;
+
+    rig_open(&rig);
+    shard = &rig.broker->shards[1];
+    epoch = shard->epoch;
+    shard->counter = TASK_COUNTER_MAX - 1;
+    call = rig_create(&rig, 1, rig_time(&rig) + 5000);
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, 0);
+    cr_assert_eq(call.found.seq, task_seq(epoch, TASK_COUNTER_MAX));
+    call = rig_create(&rig, 1, rig_time(&rig) + 5000);
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, ERR_UNAVAILABLE);
+    rig_pass(&rig, 20);
+    call = rig_create(&rig, 1, rig_time(&rig) + 5000);
+    rig_ask(&rig, &call);
+    cr_assert_eq(call.result, 0);
+    cr_assert_eq(call.found.seq, task_seq(epoch + 1, 1));
+    cr_assert_eq(rig_entries(&rig), 2);
     rig_close(&rig);
 }
