@@ -102,7 +102,7 @@ class Broker(Process):
         for index, conninfo in enumerate(cluster.pg):
             command += ["--databases", f"db{index}={conninfo}"]
         super().__init__(f"{name}.{self.starts}", command + cluster.broker_options,
-                         cluster.folder)
+                         cluster.folder, os.environ | cluster.broker_env)
 
     def get(self, path):
         """Status and body of an admin page; (0, "") if nobody answers."""
@@ -182,6 +182,7 @@ class Cluster:
         self.shards = shards
         self.databases = databases
         self.broker_options = list(broker_options)
+        self.broker_env = {}
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foliot-cluster-"))
         self.servers = self.folder / "servers"
         self.keeper = None  # of the servers: it stops them when we end, however we end

@@ -59,6 +59,13 @@ def number(value):
     return f"{value:.0f}" if value == int(value) else f"{value:.3g}"
 
 
+def deployed_env():
+    """What a broker's environment is where systemd starts it."""
+    unit = (harness.ROOT / "deploy/systemd/foliotd.service").read_text(encoding="utf-8")
+    name, value = re.search(r"^Environment=(GLIBC_TUNABLES)=(.*)$", unit, re.M).groups()
+    return {name: value}
+
+
 def figures(*command, env=None):
     """The lines of a program that prints "name<TAB>value<TAB>unit"."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
@@ -349,6 +356,7 @@ def now_us():
 def moves(options, table):
     shards = 32
     with harness.Cluster(BUILD, shards) as cluster:
+        cluster.broker_env = deployed_env()
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
@@ -472,6 +480,7 @@ def run(options, table):
     if not served:
         return
     with harness.Cluster(BUILD, SHARDS) as cluster:
+        cluster.broker_env = deployed_env()
         cluster.start_broker("bench")
         cluster.wait_ready()
         world = World(options, cluster)

@@ -181,6 +181,8 @@ def the_unit_is_one_that_systemd_understands(folder):
     assert done.returncode == 0 and not done.stderr, done
     unit.write_text(unit.read_text().replace("NoNewPrivileges", "NoNewPrivilege"))
     assert "NoNewPrivilege" in run(["systemd-analyze", "verify", "--man=no", unit]).stderr
+    tunables = re.search(r"^Environment=(GLIBC_TUNABLES=.*)$", text, re.M)[1]
+    assert f"\nENV {tunables}\n" in (ROOT / "deploy/Dockerfile").read_text(), tunables
     stop_s = int(re.search(r"^TimeoutStopSec=(\d+)$", text, re.M)[1])
     sample = (ROOT / "deploy/foliotd.yaml").read_text()
     drain_s = int(re.search(r"^drain:\n  timeout: (\d+)s", sample, re.M)[1])
