@@ -301,6 +301,16 @@ static void answer_get(struct shard *shard, struct call *call, const struct task
     call->cb(call);
 }
 
+/* Whether memory has a task meanwhile, and is newer than what was read. Who only looks goes by what
+ * was read: a row that is not there, as when people delete one, stays away however often it is
+ * read. */
+static bool has_by_now(struct shard *shard, struct task_id id)
+{
+    const struct entry *entry = entry_find(shard, id.seq);
+
+    return entry != NULL && entry->slot == id.slot;
+}
+
 static void task_done(struct store_read *store_read)
 {
     struct call_read *read = store_read->owner;
@@ -309,15 +319,14 @@ static void task_done(struct store_read *store_read)
     const struct task *row = store_read->row_count == 1 ? &store_read->rows[0] : NULL;
     bool is_old = reading_end(read);
     bool is_there = row != NULL && row->id.slot == read->id.slot;
-    const struct entry *known = entry_peek(shard, read->id.seq);
     struct entry *entry;
 
     if (read_failed(shard, call, read)) {
         // Done.
     } else if (is_there && call->kind == CALL_GET) {
         answer_get(shard, call, row);
-    } else if (known != NULL && known->slot == read->id.slot) {
-        call_by_id(shard, call, read->id); // Memory has it by now, and is newer.
+    } else if (call->kind != CALL_GET && has_by_now(shard, read->id)) {
+        call_by_id(shard, call, read->id);
     } else if (is_old) {
         call_read_task(shard, call, read->id);
     } else if (!is_there) {

@@ -187,7 +187,7 @@ void writer_hurry_claim(struct shard *shard, wall_ms due_ms)
     }
 }
 
-void writer_hurry(const struct shard *shard)
+void writer_hurry(struct shard *shard)
 {
     writer_of(shard)->hurried |= 1U << shard->part;
 }
@@ -436,6 +436,7 @@ static void cut_refused(struct writer *writer, struct shard *shard, bool keep)
 void writer_cut(struct shard *shard, bool keep)
 {
     struct writer *writer = writer_of(shard);
+
     if (!writer->is_flying) {
         cut_refused(writer, shard, keep);
     }

@@ -45,7 +45,7 @@ void writer_hurry_claim(struct shard *shard, wall_ms due_ms);
 
 /* Somebody waits for an outcome of this shard: let it and those beside it leave with the next
  * batch. */
-void writer_hurry(const struct shard *shard);
+void writer_hurry(struct shard *shard);
 
 /* Somebody waits for any outcome at all. */
 void writer_hurry_all(struct writer *writer);

@@ -2,7 +2,9 @@
  *
  * What a user's calls are answered: cancel, update, keys.
  */
+#include "broker/core/sleep.h"
 #include "broker/core/state.h"
+#include "lib/base/mem.h"
 #include "tests/unit/broker_rig.h"
 
 #include <stdio.h>
@@ -351,5 +353,54 @@ Test(broker_call, an_epoch_whose_ids_are_used_up_is_followed_by_the_next)
     cr_assert_eq(call.result, 0);
     cr_assert_eq(call.found.seq, task_seq(epoch + 1, 1));
     cr_assert_eq(rig_entries(&rig), 2);
+    rig_close(&rig);
+}
+
+/* Memory knows the number, but the slot is another's: the database says so, once. */
+Test(broker_call, an_id_of_another_slot_is_nobodys)
+{
+    static const enum call_kind kinds[] = {CALL_GET, CALL_UPDATE, CALL_CANCEL};
+    static struct rig rig;
+    struct call made;
+
+    rig_open(&rig);
+    made = rig_create(&rig, 3, rig_time(&rig) + 5000);
+    rig_ask(&rig, &made);
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+        struct call call = rig_by_id(&rig, kinds[i], made.found);
+
+        call.task.id.slot += SHARDS;
+        rig_ask(&rig, &call);
+        cr_assert_eq(call.result, kinds[i] == CALL_CANCEL ? 0 : ERR_GONE, "%zu", i);
+    }
+    rig_close(&rig);
+}
+
+/* Small things are still to be had, but no slab for an entry that is awake. */
+static bool refuse_large(size_t size, void *ctx)
+{
+    (void)ctx;
+    return size < 16384;
+}
+
+Test(broker_call, a_task_that_cannot_be_woken_is_left_asleep)
+{
+    static struct rig rig;
+    struct call made;
+    struct call cancel;
+
+    rig_open(&rig);
+    made = rig_create(&rig, 3, rig_time(&rig) + NAP_MS + 5000);
+    rig_ask(&rig, &made);
+    cancel = rig_by_id(&rig, CALL_GET, made.found); // Reads have what they need from now on.
+    rig_ask(&rig, &cancel);
+    cancel = rig_by_id(&rig, CALL_CANCEL, made.found);
+    mem_set_hook(refuse_large, NULL);
+    rig_ask(&rig, &cancel);
+    mem_set_hook(NULL, NULL);
+    cr_assert_eq(cancel.result, ERR_FULL);
+    cancel = rig_by_id(&rig, CALL_CANCEL, made.found);
+    rig_ask(&rig, &cancel);
+    cr_assert_eq(cancel.cancel, CANCEL_CANCELLED);
     rig_close(&rig);
 }
