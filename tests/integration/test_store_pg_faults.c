@@ -293,10 +293,13 @@ static void idle_database_is_asked_for_its_clock(void)
     world_open(&world, "clock");
     store = world_store(&world, false);
     until_health(&world, 1);
-    before = world.clocks;
-    world_turn_ms(&world, 2000);
-    // Ten at best; a busy machine takes its share.
-    MUST_LE(3, world.clocks - before);
+    // Ten at best; a busy machine takes its share, and one that stalls all of it: not five times.
+    for (int spans = 0, is_asked = 0; !is_asked; spans++) {
+        MUST_LE(spans, 4);
+        before = world.clocks;
+        world_turn_ms(&world, 2000);
+        is_asked = world.clocks - before >= 3;
+    }
     before = world.clocks;
     MUST_OK(world_bump(&world, store, 0, 1));
     MUST_OK(world_insert(&world, store, 0, 1, 1));
