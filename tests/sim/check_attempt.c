@@ -217,18 +217,46 @@ static struct check_task *find_task(const struct check *check, const struct atte
     return task != NULL ? task : check_lost_find(check, attempt->shard, attempt->id);
 }
 
-static struct check_attempt *find_attempt(const struct check *check, const struct attempt *attempt)
+typedef bool (*attempt_test)(const struct check_attempt *attempt, enum outcome outcome);
+
+static bool is_any(const struct check_attempt *attempt, enum outcome outcome)
+{
+    (void)attempt;
+    (void)outcome;
+    return true;
+}
+
+static bool is_unreceived(const struct check_attempt *attempt, enum outcome outcome)
+{
+    (void)outcome;
+    return attempt->receiver == 0;
+}
+
+static bool is_unreported(const struct check_attempt *attempt, enum outcome outcome)
+{
+    return attempt->reported == 0 && attempt->receiver == outcome;
+}
+
+/* Two are alike if one was claimed again while the clock was held: then one that passes the test,
+ * and else the one whose claim is in the database. */
+static struct check_attempt *find_attempt(const struct check *check, const struct attempt *attempt,
+                                          attempt_test test, enum outcome outcome)
 {
     const struct check_task *task = find_task(check, attempt);
+    struct check_attempt *best = NULL;
+    int best_rank = -1;
 
     for (size_t i = task == NULL ? 0 : task->attempt_count; i > 0; i--) {
         struct check_attempt *found = &task->attempts[i - 1];
+        int rank = (test(found, outcome) ? 2 : 0) + (found->is_lost ? 0 : 1);
 
-        if (found->attempt == attempt->attempt && found->deadline_ms == attempt->deadline_ms) {
-            return found;
+        if (found->attempt == attempt->attempt && found->deadline_ms == attempt->deadline_ms &&
+            rank > best_rank) {
+            best = found;
+            best_rank = rank;
         }
     }
-    return NULL;
+    return best;
 }
 
 void check_start(struct check *check, const struct sim_node *node, const struct attempt *attempt)
@@ -283,15 +311,15 @@ void check_unreached(struct check *check, const struct sim_node *node,
     struct check_task *task = find_task(check, attempt);
 
     // Of a claim that a promotion has lost nothing is left to be told.
-    if (task != NULL && find_attempt(check, attempt) == NULL && attempt->attempt == task->claimed &&
-        attempt->deadline_ms == task->claim_deadline_ms) {
+    if (task != NULL && find_attempt(check, attempt, is_any, 0) == NULL &&
+        attempt->attempt == task->claimed && attempt->deadline_ms == task->claim_deadline_ms) {
         add_attempt(check, node, task, attempt, false);
     }
 }
 
 void check_receiver(struct check *check, const struct attempt *attempt, enum outcome outcome)
 {
-    struct check_attempt *found = find_attempt(check, attempt);
+    struct check_attempt *found = find_attempt(check, attempt, is_unreceived, outcome);
 
     // A rumour may be ahead of a Deliver that is still on its way.
     if (found != NULL && !found->is_told) {
@@ -302,7 +330,7 @@ void check_receiver(struct check *check, const struct attempt *attempt, enum out
 void check_reported(struct check *check, const struct sim_node *node, const struct attempt *attempt,
                     enum outcome outcome)
 {
-    struct check_attempt *found = find_attempt(check, attempt);
+    struct check_attempt *found = find_attempt(check, attempt, is_unreported, outcome);
 
     TRACE(&check->sim->trace, "heard", node->number, attempt->shard, attempt->id.seq,
           attempt->attempt, outcome);

@@ -287,10 +287,27 @@ struct check_task *check_lost_find(const struct check *check, uint32_t shard, st
     return map_find(&check->lost_by_seq[shard], (uint64_t)id.seq);
 }
 
+/* Whether one of its name, whose claim is in the database, has started. */
+static bool has_namesake(const struct check_task *task, const struct attempt *attempt)
+{
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        const struct check_attempt *other = &task->attempts[i];
+
+        if (!other->is_lost && other->attempt == attempt->attempt &&
+            other->deadline_ms == attempt->deadline_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool check_is_lost_claim(const struct check_task *task, const struct attempt *attempt)
 {
+    // While the clock is held a second claim has the deadline of the first: of the two that may
+    // start by it, which are alike, one is the live one.
     if (task->end == CHECK_PENDING && attempt->attempt == task->claimed &&
-        attempt->attempt > task->attempt && attempt->deadline_ms == task->claim_deadline_ms) {
+        attempt->attempt > task->attempt && attempt->deadline_ms == task->claim_deadline_ms &&
+        !has_namesake(task, attempt)) {
         return false; // It is the live one, whatever there was besides.
     }
     for (size_t i = 0; i < task->lost_claim_count; i++) {
