@@ -301,9 +301,7 @@ static void answer_get(struct shard *shard, struct call *call, const struct task
     call->cb(call);
 }
 
-/* Whether memory has a task meanwhile, and is newer than what was read. Who only looks goes by what
- * was read: a row that is not there, as when people delete one, stays away however often it is
- * read. */
+/* Whether memory has a task meanwhile, and is newer than what was read. */
 static bool has_by_now(struct shard *shard, struct task_id id)
 {
     const struct entry *entry = entry_find(shard, id.seq);
@@ -326,6 +324,8 @@ static void task_done(struct store_read *store_read)
     } else if (is_there && call->kind == CALL_GET) {
         answer_get(shard, call, row);
     } else if (call->kind != CALL_GET && has_by_now(shard, read->id)) {
+        // Get goes by what was read: a row that people have deleted stays away, however often it is
+        // read.
         call_by_id(shard, call, read->id);
     } else if (is_old) {
         call_read_task(shard, call, read->id);
