@@ -167,7 +167,7 @@ static int open_broker(struct server *server, const struct member *self)
     options->cluster = server->cluster;
     options->database_count = server->database_count;
     options->self = *self;
-    options->writer = (int64_t)(entropy_u64() >> 1) | 1;
+    options->writer = (int64_t)(entropy_u64() >> 2) | 1; // The next number is ours, too.
     options->session_timeout_ms = server->session_timeout_ms;
     options->entry_count_max = (uint32_t)server->config->memory_tasks;
     options->window_ms = server->config->memory_window_ms;

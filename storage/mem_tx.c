@@ -112,7 +112,7 @@ static bool writes_meet(struct store_mem *mem, const struct store_mem_request *a
     return false;
 }
 
-/* An earlier write of the same client to the same database that has not ended. */
+/* An earlier write of the same client to the same stream of a database that has not ended. */
 static bool is_behind(const struct store_mem *mem, const struct store_mem_request *request)
 {
     for (size_t i = 0; mem->pending[i] != request; i++) {
@@ -120,6 +120,7 @@ static bool is_behind(const struct store_mem *mem, const struct store_mem_reques
 
         if (other->kind == STORE_MEM_WRITE && other->client == request->client &&
             other->client != NULL && other->database == request->database &&
+            other->subject.batch->stream == request->subject.batch->stream &&
             other->stage != STORE_MEM_ENDED) {
             return true;
         }

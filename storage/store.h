@@ -11,8 +11,9 @@
  *    by the store after the callback begins. Inputs are kept until the callback.
  * 4. Output pointers (rows, claims) are borrowed until the callback returns.
  * 5. Close drains: outstanding callbacks first, then the close callback, then memory may go.
- * 6. Writes of one database commit in the order in which they were submitted; the core keeps one
- *    in flight. Reads and bumps may answer in any order.
+ * 6. Writes of one stream of a database commit in the order in which they were submitted; the core
+ *    keeps one of each in flight, and a shard is in one of them at a time. Reads and bumps, and
+ *    writes of different streams, may answer in any order.
  * 7. Every write names the epoch; operations of a shard whose epoch is not ours any more drop out
  *    with ERR_FENCED, their neighbours commit.
  * 8. ERR_OUTCOME_UNKNOWN for a batch means: any of it, as a whole, may have committed or may commit
@@ -40,7 +41,8 @@ struct store_queue_put;
 struct store_queue_drop;
 struct store_queue_list;
 
-/* One end of a claim row: which broker instance wrote it, and its running number there. */
+/* One end of a claim row: which stream of which broker instance wrote it, and its running number
+ * there. Of one writer the rows are committed one after the other: a store may rely on that. */
 struct claim_row {
     int64_t writer; /* random per process start, above 0 */
     int64_t seq;    /* rises within the writer, above 0 */
@@ -153,6 +155,9 @@ static inline size_t store_op_bytes(const struct store_op *op)
            op->error_text.len + op->response.len;
 }
 
+/* Writes of one database that may be in flight beside each other. */
+#define STORE_STREAM_COUNT_MAX 2
+
 typedef void (*store_batch_cb)(struct store_batch *batch);
 
 /*
@@ -162,6 +167,7 @@ typedef void (*store_batch_cb)(struct store_batch *batch);
 struct store_batch {
     struct list link; /* the store's while in flight */
     uint32_t database;
+    uint32_t stream; /* below store.stream_count */
     struct store_op *ops;
     size_t op_count;                   /* ≤ BATCH_OP_COUNT_MAX; may be 0 if rows are dropped; the
                                           bytes of all operations together ≤ BATCH_BYTES_MAX */
@@ -334,6 +340,7 @@ typedef void (*store_close_cb)(void *ctx);
 
 /* The table that an implementation fills in; the first member of every implementation's struct. */
 struct store {
+    uint32_t stream_count; /* 1: all writes of a database are of stream 0 */
     int (*write)(struct store *store, struct store_batch *batch);
     int (*read)(struct store *store, struct store_read *read);
     int (*bump)(struct store *store, struct store_bump *bump);

@@ -372,6 +372,43 @@ static struct mem_client *client_of(struct store *store)
     return CONTAINER_OF(store, struct mem_client, store);
 }
 
+static void add_shards(uint64_t *shards, const struct store_batch *batch)
+{
+    for (size_t i = 0; i < batch->op_count; i++) {
+        shards[batch->ops[i].shard / 64] |= UINT64_C(1) << (batch->ops[i].shard % 64);
+    }
+}
+
+static bool share_writer(const struct store_batch *a, const struct store_batch *b)
+{
+    return a->claim_row.writer != 0 && a->claim_row.writer == b->claim_row.writer;
+}
+
+/* Whether another stream of the same client has a shard of this batch in flight, or a claim row of
+ * the same writer: rule 6 forbids. */
+static bool meets_stream(const struct mem_client *client, const struct store_batch *batch)
+{
+    const struct store_mem *mem = client->mem;
+    uint64_t mine[SHARD_COUNT_MAX / 64] = {0};
+    uint64_t others[SHARD_COUNT_MAX / 64] = {0};
+    uint64_t both = 0;
+
+    add_shards(mine, batch);
+    for (size_t i = 0; i < mem->pending_count; i++) {
+        const struct store_mem_request *other = mem->pending[i];
+
+        if (other->kind == STORE_MEM_WRITE && other->client == client &&
+            other->subject.batch->stream != batch->stream) {
+            add_shards(others, other->subject.batch);
+            both |= share_writer(batch, other->subject.batch);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(mine); i++) {
+        both |= mine[i] & others[i];
+    }
+    return both != 0;
+}
+
 static int client_write(struct store *store, struct store_batch *batch)
 {
     const struct mem_tables *tables = &client_of(store)->mem->tables;
@@ -379,7 +416,7 @@ static int client_write(struct store *store, struct store_batch *batch)
     if (batch->op_count > BATCH_OP_COUNT_MAX || batch_byte_count(batch) > BATCH_BYTES_MAX) {
         return ERR_TOO_LARGE;
     }
-    if (batch->database >= tables->database_count) {
+    if (batch->database >= tables->database_count || batch->stream >= STORE_STREAM_COUNT_MAX) {
         return ERR_INVALID;
     }
     for (size_t i = 0; i < batch->op_count; i++) {
@@ -387,6 +424,7 @@ static int client_write(struct store *store, struct store_batch *batch)
             return ERR_INVALID;
         }
     }
+    REQUIRE(!meets_stream(client_of(store), batch));
     return request_add(client_of(store), STORE_MEM_WRITE, batch, batch->database);
 }
 
@@ -454,6 +492,7 @@ struct store *store_mem_client(struct store_mem *mem,
     }
     REQUIRE(options == NULL || options->on_clock == NULL || options->boot_now != NULL);
     client->store = (struct store){
+        .stream_count = STORE_STREAM_COUNT_MAX,
         .write = client_write,
         .read = client_read,
         .bump = client_bump,

@@ -21,7 +21,8 @@
  *    it aborts those that block it, whose clients get ERR_OUTCOME_UNKNOWN.
  * 3. Effects become visible at once, when the driver moves EXECUTED to ENDED.
  * 4. A read sees what is committed when it is executed; its reply may come much later.
- * 5. Writes of one client to one database commit in the order in which they were submitted.
+ * 5. Writes of one client to one stream of a database commit in the order in which they were
+ *    submitted.
  */
 #ifndef FOLIOT_STORAGE_STORE_MEM_H
 #define FOLIOT_STORAGE_STORE_MEM_H

@@ -9,7 +9,7 @@
 #include "storage/pg_bump.h"
 #include "storage/pg_queue.h"
 #include "storage/pg_read.h"
-#include "storage/pg_write.h"
+#include "storage/pg_streams.h"
 
 #include "lib/base/beat.h"
 #include "lib/base/check.h"
@@ -49,8 +49,8 @@ struct pg_database {
     uint32_t index;
     char *name;
     char *conninfo;
-    struct pg_writer *writer;
-    struct pg_conn side[SIDE_COUNT]; /* all connections but the writer's */
+    struct pg_streams *streams;
+    struct pg_conn side[SIDE_COUNT]; /* all connections but the writers' */
     struct pg_read_env read_env;
     struct pg_bump_env bump_env;
     struct pg_age age;
@@ -229,6 +229,19 @@ static void on_poll(void *ctx, int result)
     arm_timer(database->store);
 }
 
+/* The first stream tells whether the database can be written to. */
+static void on_other_outcome(void *ctx, int result)
+{
+    (void)ctx;
+    (void)result;
+}
+
+static void on_other_poll(void *ctx, int result)
+{
+    (void)result;
+    try_close(((struct pg_database *)ctx)->store);
+}
+
 static void on_error(void *ctx, const char *message)
 {
     report(ctx, LOG_LEVEL_WARN, "%s", message);
@@ -253,11 +266,14 @@ static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hel
         if (is_known) {
             // What waits was made by the rows of the server before: the claims that it drops may be
             // live here. source: RELIABILITY H-6
-            pg_writer_refuse(database->writer);
+            pg_streams_refuse(database->streams);
+            if (pg_streams_is_first(database->streams, conn)) {
+                pg_streams_renew(database->streams);
+            }
         }
     }
     on_clock(database, hello->sent, hello->received, hello->clock_us);
-    if (conn == &database->writer->conn) {
+    if (pg_streams_is_first(database->streams, conn)) {
         on_poll(database, 0);
     }
 }
@@ -274,10 +290,10 @@ static void on_lost(void *ctx, struct pg_conn *conn, const char *reason)
 
 static void database_free(struct pg_database *database)
 {
-    if (database->writer != NULL) {
-        pg_writer_fini(database->writer);
+    if (database->streams != NULL) {
+        pg_streams_fini(database->streams);
     }
-    mem_free(database->writer);
+    mem_free(database->streams);
     mem_free(database->name);
     mem_free(database->conninfo);
 }
@@ -317,7 +333,7 @@ static void try_close(struct store_pg *store)
     bool is_idle = store->outstanding == 0;
 
     for (uint32_t i = 0; i < store->options.database_count; i++) {
-        is_idle = is_idle && pg_writer_is_idle(store->databases[i].writer);
+        is_idle = is_idle && pg_streams_is_idle(store->databases[i].streams);
     }
     if (!store->is_closing || store->is_draining || !is_idle) {
         return;
@@ -326,7 +342,7 @@ static void try_close(struct store_pg *store)
     loop_timer_stop(&store->timer);
     for (uint32_t i = 0; i < store->options.database_count; i++) {
         pg_age_stop(&store->databases[i].age);
-        pg_writer_close(store->databases[i].writer);
+        pg_streams_close(store->databases[i].streams);
         for (int j = 0; j < SIDE_COUNT; j++) {
             pg_conn_close(&store->databases[i].side[j]);
         }
@@ -356,32 +372,6 @@ static void on_read_answered(void *ctx)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static size_t batch_bytes(const struct store_batch *batch)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < batch->op_count; i++) {
-        count += store_op_bytes(&batch->ops[i]);
-    }
-    return count;
-}
-
-static int check_batch(const struct store_pg *store, const struct store_batch *batch)
-{
-    if (batch->op_count > BATCH_OP_COUNT_MAX || batch_bytes(batch) > BATCH_BYTES_MAX) {
-        return ERR_TOO_LARGE;
-    }
-    if (batch->database >= store->options.database_count) {
-        return ERR_INVALID;
-    }
-    for (size_t i = 0; i < batch->op_count; i++) {
-        if (batch->ops[i].shard >= store->options.shard_count) {
-            return ERR_INVALID;
-        }
-    }
-    return 0;
-}
-
 /* The first write after a quiet time: the clock is asked for more often again. */
 static void note_write(struct pg_database *database)
 {
@@ -398,10 +388,12 @@ static void note_write(struct pg_database *database)
 static int pg_write(struct store *self, struct store_batch *batch)
 {
     struct store_pg *store = store_of(self);
-    int code = store->is_closing ? ERR_CLOSED : check_batch(store, batch);
+    int code = store->is_closing ? ERR_CLOSED
+                                 : pg_plan_check(batch, store->options.shard_count,
+                                                 store->options.database_count);
 
     if (code == 0) {
-        code = pg_writer_write(store->databases[batch->database].writer, batch);
+        code = pg_streams_write(store->databases[batch->database].streams, batch);
     }
     if (code == 0) {
         store->outstanding++;
@@ -544,10 +536,10 @@ static void poll(struct pg_database *database, boot_us now)
 {
     boot_us poll_us = database->store->options.clock_poll_ms * US_PER_MS;
 
-    if (now - time_min(database->last_clock, database->last_good) >= poll_us) {
-        pg_writer_poll(database->writer);
-        database->last_poll = now;
-    }
+    bool is_due = now - time_min(database->last_clock, database->last_good) >= poll_us;
+
+    pg_streams_poll(database->streams, now, is_due);
+    database->last_poll = is_due ? now : database->last_poll;
     plan_poll(database, now);
 }
 
@@ -591,22 +583,24 @@ static struct pg_conn_options conn_options(struct pg_database *database)
     return options;
 }
 
-static int open_writer(struct pg_database *database)
+static int open_stream(struct pg_database *database, uint32_t stream)
 {
     struct pg_writer_options options = {
         .conn = conn_options(database),
         .stats = &database->stats,
         .on_clock = on_clock,
-        .on_outcome = on_outcome,
-        .on_poll = on_poll,
+        .on_outcome = stream == 0 ? on_outcome : on_other_outcome,
+        .on_poll = stream == 0 ? on_poll : on_other_poll,
         .on_error = on_error,
         .on_answered = on_answered,
         .database_of = database->store->database_of,
         .database = database->index,
         .ctx = database,
     };
+    int code = pg_streams_open(database->streams, stream, &options);
 
-    return pg_writer_open(database->writer, &options);
+    database->store->open_count += code == 0 ? 1 : 0;
+    return code;
 }
 
 static int open_sides(struct pg_database *database)
@@ -669,18 +663,18 @@ static int open_database(struct store_pg *store, uint32_t index)
     database->index = index;
     database->name = mem_copy(given->name, strlen(given->name));
     database->conninfo = mem_copy(given->conninfo, strlen(given->conninfo));
-    database->writer = mem_new(1, sizeof(*database->writer));
-    if (database->name == NULL || database->conninfo == NULL || database->writer == NULL) {
+    database->streams = mem_new(1, sizeof(*database->streams));
+    if (database->name == NULL || database->conninfo == NULL || database->streams == NULL) {
         return ERR_NO_MEMORY;
     }
     database->last_good = clock_boot_us();
     make_envs(database);
-    code = open_writer(database);
-    if (code != 0) {
-        return code;
+    code = open_stream(database, 0);
+    code = code == 0 ? open_sides(database) : code;
+    for (uint32_t i = 1; i < STORE_STREAM_COUNT_MAX && code == 0; i++) {
+        code = open_stream(database, i);
     }
-    store->open_count++;
-    return open_sides(database);
+    return code;
 }
 
 static struct store_pg *store_new(const struct store_pg_options *options)
@@ -692,6 +686,7 @@ static struct store_pg *store_new(const struct store_pg_options *options)
         return NULL;
     }
     store->store = (struct store){
+        .stream_count = STORE_STREAM_COUNT_MAX,
         .write = pg_write,
         .read = pg_read,
         .bump = pg_bump,
@@ -727,8 +722,8 @@ static void give_up(struct store_pg *store, uint32_t opened)
     store->is_closing = true;
     store->is_draining = true;
     for (uint32_t i = 0; i < opened; i++) {
-        if (store->databases[i].writer != NULL && store->databases[i].writer->conn.state != 0) {
-            pg_writer_close(store->databases[i].writer);
+        if (store->databases[i].streams != NULL) {
+            pg_streams_close(store->databases[i].streams);
         }
         for (int j = 0; j < SIDE_COUNT; j++) {
             if (store->databases[i].side[j].state != 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The store on one or several PostgreSQL databases: non-blocking libpq on the loop. Per database
- * one writer connection with one transaction at a time, readers in snapshots of their own, and
- * connections for bumps. It knows tables and SQL, deadlines and lost connections; it does not know
- * who should own what, and it decides nothing by a clock of its own.
+ * a writer connection for each stream, with one transaction at a time, readers in snapshots of
+ * their own, and connections for bumps. It knows tables and SQL, deadlines and lost connections; it
+ * does not know who should own what, and it decides nothing by a clock of its own.
  */
 #ifndef FOLIOT_STORAGE_STORE_PG_H
 #define FOLIOT_STORAGE_STORE_PG_H

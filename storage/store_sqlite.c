@@ -376,6 +376,7 @@ int store_sqlite_client(struct store_sqlite *shared,
         return ERR_NO_MEMORY;
     }
     client->store = (struct store){
+        .stream_count = 1, // There is one file, and one thread for it.
         .write = sqlite_write,
         .read = sqlite_read,
         .bump = sqlite_bump,

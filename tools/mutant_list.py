@@ -97,7 +97,14 @@ MUTANTS = {
     "row-dropped-tainted": ("K-2 K-6", [
         core("claim.c", "if (!group->is_tainted) {", "if (group != NULL) {")]),
     "no-sweep": ("waste", [
-        core("writer.c", ".sweep = writer->is_sweep_due,", ".sweep = false,")]),
+        core("writer.c", ".sweep = sweep,", ".sweep = false,")]),
+    # --- halves ---
+    "halves-overlap": ("assert", [
+        core("batch.c", "                   ? half\n", "                   ? BOTH_HALVES\n")]),
+    "one-name-for-claims": ("assert", [
+        core("writer.c", "options.writer + stream_of(batch)", "options.writer")]),
+    "half-beside-both": ("assert", [
+        core("batch.c", "return (other->halves & half) == 0 &&\n", "return true &&\n")]),
     # --- moves ---
     "handoff-before-release": ("hand-off", [
         core("shard.c", "bool is_waiting = shard->ops > 0 || has_unsettled(shard);",

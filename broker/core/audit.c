@@ -9,6 +9,7 @@
 #include "broker/core/park.h"
 #include "broker/core/sleep.h"
 #include "broker/core/window.h"
+#include "broker/core/writer.h"
 #include "lib/base/beat.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
@@ -140,17 +141,6 @@ static bool is_under_way(const struct shard *shard, const struct entry *entry)
     UNREACHABLE();
 }
 
-/* Pages of the shard's own: those of its parks say nothing of its cursors. */
-static bool is_paging(const struct shard *shard, bool of_past)
-{
-    return shard->is_paging && shard->page_park == NULL && shard->is_page_past == of_past;
-}
-
-static uint32_t pages_ended(const struct shard *shard, bool of_past)
-{
-    return shard->page_count[of_past] - (is_paging(shard, of_past) ? 1 : 0);
-}
-
 /* Whether what is past waits for its time, or for a turn: others have had theirs meanwhile. */
 static bool is_turn_awaited(const struct look *look)
 {
@@ -159,9 +149,31 @@ static bool is_turn_awaited(const struct look *look)
     bool is_read = broker->databases[database].past_pages != look->past_pages;
 
     for (uint32_t i = 0; i < broker->options.cluster.shard_count && !is_read; i++) {
-        is_read = broker->shards[i].database == database && is_paging(&broker->shards[i], true);
+        is_read =
+            broker->shards[i].database == database && window_is_paging(&broker->shards[i], true);
     }
     return look->shard->past_at != 0 || (look->shard->is_past_waiting && is_read);
+}
+
+/* Pages of a part that have ended since the first look. */
+static uint32_t ended_since(const struct look *look, bool of_past)
+{
+    return window_pages_ended(look->shard, of_past) - look->page_count[of_past];
+}
+
+static bool have_few_failed(const struct look *look, bool of_past)
+{
+    boot_us since = look->shard->failing_since[of_past];
+    bool for_long = since != 0 && look->shard->broker->now.boot - since >= FAILING_US;
+
+    return ended_since(look, of_past) <= (for_long ? 1 : PAGES_FAILED_MAX);
+}
+
+/* Whether a page of this part has come to nothing, and the shard waits until the next. */
+static bool is_retry_awaited(const struct look *look, bool of_past)
+{
+    return ended_since(look, of_past) > 0 && have_few_failed(look, of_past) &&
+           look->shard->broker->now.boot < look->shard->retry_at;
 }
 
 /* Whether at the second look the loader still waits for the database: for a page, unless many have
@@ -169,14 +181,10 @@ static bool is_turn_awaited(const struct look *look)
 static bool is_page_awaited(const struct look *look, bool of_past)
 {
     const struct shard *shard = look->shard;
-    boot_us failing_since = shard->failing_since[of_past];
-    boot_us now = shard->broker->now.boot;
-    uint32_t ended = pages_ended(shard, of_past) - look->page_count[of_past];
-    bool for_long = failing_since != 0 && now - failing_since >= FAILING_US;
 
-    return look->stage == STAGE_SECOND && ended <= (for_long ? 1 : PAGES_FAILED_MAX) &&
+    return look->stage == STAGE_SECOND && have_few_failed(look, of_past) &&
            ((shard->is_paging && shard->page_park == NULL) || (of_past && is_turn_awaited(look)) ||
-            (ended > 0 && now < shard->retry_at));
+            is_retry_awaited(look, of_past) || (of_past && is_retry_awaited(look, false)));
 }
 
 static bool has_room(const struct shard *shard)
@@ -569,8 +577,8 @@ static void begin_look(struct look *look, struct shard *shard)
     look->cursor = shard->cursor;
     look->past = shard->past;
     look->had_room = has_room(shard);
-    look->page_count[false] = pages_ended(shard, false);
-    look->page_count[true] = pages_ended(shard, true);
+    look->page_count[false] = window_pages_ended(shard, false);
+    look->page_count[true] = window_pages_ended(shard, true);
     look->past_pages = shard->broker->databases[shard->database].past_pages;
     count = pick_sample(look);
     send_rows(look);
@@ -579,15 +587,6 @@ static void begin_look(struct look *look, struct shard *shard)
         send_ids(look, count);
     }
     await(look, STAGE_FIRST);
-}
-
-/* Whether a batch that was in flight at the first look still is: what it has written may be in the
- * database and, until its reply, not in memory. */
-static bool is_batch_awaited(const struct look *look)
-{
-    const struct writer *writer = &look->audit->broker->databases[look->shard->database].writer;
-
-    return writer->is_flying && writer->sent_at <= look->first_at;
 }
 
 /* A row that memory has got hold of since is in its hands; it may end before the reply. */
@@ -612,7 +611,8 @@ static void look_again(struct look *look)
         void_look(look, false);
         return;
     }
-    if (is_batch_awaited(look)) {
+    // What a batch has written may be in the database and, until its reply, not in memory.
+    if (writer_is_awaited(look->shard, look->first_at)) {
         return; // At the next turn.
     }
     drop_held(look);

@@ -80,6 +80,8 @@ static void fill_limits(struct broker_options *options)
 {
     options->batch_op_max = options->batch_op_max == 0 ? BATCH_OP_COUNT_MAX : options->batch_op_max;
     options->waiting_op_max = options->waiting_op_max == 0 ? CALL_OPS_MAX : options->waiting_op_max;
+    options->split_op_min =
+        options->split_op_min == 0 ? BROKER_SPLIT_OP_MIN : options->split_op_min;
     options->retry_us = options->retry_us == 0 ? RETRY_US : options->retry_us;
     REQUIRE(options->batch_op_max >= BROKER_BATCH_OP_MIN &&
             options->batch_op_max <= BATCH_OP_COUNT_MAX);

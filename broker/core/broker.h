@@ -18,7 +18,8 @@ struct broker_options {
     struct cluster cluster;  /* read at start */
     uint32_t database_count; /* of the configuration, 1 … DATABASE_COUNT_MAX */
     struct member self;      /* name, instance, addresses; owns, cannot and config are the core's */
-    int64_t writer;          /* random, above 0: names our claim rows */
+    int64_t writer;          /* random, above 0: names the claim rows of our first streams; the
+                                number above it those of the second ones */
     span_ms session_timeout_ms; /* the negotiated one */
     uint32_t entry_count_max;   /* tasks held in memory; the window shrinks to fit */
     span_ms window_ms;          /* how far ahead of now due times are kept in memory */
@@ -27,14 +28,15 @@ struct broker_options {
     int64_t claim_wait_us;      /* the same of a claim that is ahead of its time */
     /* The simulator chooses these; 0: as large as there is room for, or as a server has it. */
     uint32_t batch_op_max; /* operations of one commit, BROKER_BATCH_OP_MIN … BATCH_OP_COUNT_MAX */
-    uint32_t waiting_op_max; /* that wait for commits, of each class; a power of two from
-                                BROKER_WAITING_OP_MIN on */
+    uint32_t waiting_op_max; /* that wait for commits, of each class in each half of a database's
+                                shards; a power of two from BROKER_WAITING_OP_MIN on */
+    uint32_t split_op_min;   /* so many operations are two batches, beside each other */
     int64_t retry_us;        /* after a refusal by store or coordinator, before the next try */
 };
 
-/* A batch has room for what one piece of work adds, in a quarter of it; a class, for some of those.
+/* A batch has room for what one piece of work adds, in an eighth of it; a class, for some of those.
  */
-#define BROKER_BATCH_OP_MIN   16U
+#define BROKER_BATCH_OP_MIN   32U
 #define BROKER_WAITING_OP_MIN 64U
 
 #define BROKER_WINDOW_MS_DEFAULT 600000
@@ -46,6 +48,10 @@ struct broker_options {
 /* Claims are made so much earlier. Longer, and more of what may run at once is claimed and does not
  * run yet; shorter, and there are more commits with a few claims each. */
 #define BROKER_CLAIM_WAIT_US INT64_C(2500)
+
+/* More, and one connection carries everything until its process in the database is busy all the
+ * time; fewer, and the same tasks are more commits. source: docs/adr/0041 */
+#define BROKER_SPLIT_OP_MIN 256U
 
 /*
  * Make a broker that owns nothing yet.

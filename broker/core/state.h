@@ -20,8 +20,8 @@
 #include "lib/base/prng.h"
 #include "lib/base/slabs.h"
 
-/* Operations that may wait for the next commits of one database, by who asks. Claims: one batch, so
- * that what waits beyond it waits in its queue's line and the queues take turns. */
+/* Operations that may wait for the next commits of half a database, by who asks. Claims: one batch,
+ * so that what waits beyond it waits in its queue's line and the queues take turns. */
 #define CALL_OPS_MAX   8192U
 #define CLAIM_OPS_MAX  2048U
 #define SETTLE_OPS_MAX 8192U
@@ -35,7 +35,7 @@
 /* Attempts claimed or running at once. Claim rows of ours with a live member, and those being
  * written, are never more: without one to be had no outcome could be written either. */
 #define FLIGHTS_MAX 131072U
-#define GROUPS_MAX  (FLIGHTS_MAX + DATABASE_COUNT_MAX)
+#define GROUPS_MAX  (FLIGHTS_MAX + WRITER_HALVES * DATABASE_COUNT_MAX)
 
 /* Claim rows that one batch drops. */
 #define DROPS_MAX 256U
@@ -198,55 +198,76 @@ struct note {
 };
 
 /* Outcomes wait in so many parts, by their shards. */
-#define SETTLE_PARTS 4
+#define SETTLE_PARTS     4
+#define SETTLE_ALL_PARTS ((1U << SETTLE_PARTS) - 1)
+
+/* What is much to write is two batches, each of a half of the shards: of every other part. */
+#define WRITER_HALVES 2
+#define BOTH_HALVES   ((1U << WRITER_HALVES) - 1)
+
+/* Operations that one piece of work adds at most: displace, insert, claim. */
+#define OPS_PER_WORK 3U
 
 /* Who asks the writer, in the order in which a batch is filled: due work before intake. Each has a
- * lane, outcomes one for each part. */
+ * lane for each half, outcomes one for each part. */
 enum writer_class {
     WRITER_CLAIM,
-    WRITER_SETTLE,
+    WRITER_SETTLE = WRITER_CLAIM + WRITER_HALVES,
     WRITER_CALL = WRITER_SETTLE + SETTLE_PARTS,
-    WRITER_LANE_COUNT
+    WRITER_LANE_COUNT = WRITER_CALL + WRITER_HALVES
+};
+
+/*
+ * A transaction of some half of a database's shards, or of both.
+ * 1. ops[0 … count − 1] are in flight, or were refused by the store and are sent again as they are.
+ * 2. Of two that have operations at the same time neither has one of the other's halves.
+ */
+struct writer_batch {
+    struct writer *writer;
+    struct store_op *ops; /* BATCH_OP_COUNT_MAX of them, as notes */
+    struct note *notes;
+    uint32_t count;
+    uint32_t halves; /* bits */
+    size_t bytes;    /* while it is being filled */
+    bool is_flying;
+    bool is_much;     /* there was enough for two batches when it was filled */
+    bool is_doubtful; /* it was made before the database lost commits */
+    boot_us sent_at;
+    struct group *group; /* of its claims */
+    struct store_batch store;
 };
 
 /*
  * Group commit of one database.
- * 1. ops[0 … count − 1] are the batch in flight, or one that the store has refused and that is sent
- *    again as it is; what waits behind it is in the lanes.
- * 2. An operation whose note is paired has the next one behind it in the same lane. */
+ * 1. What waits for a batch is in the lanes. An operation whose note is paired has the next one
+ *    behind it in the same lane.
+ * 2. Rows to drop and sweeps go with the first batch: of them one is in flight at a time. */
 struct writer {
     struct broker *broker;
     uint32_t database;
     struct lane lanes[WRITER_LANE_COUNT];
     struct lane *chained; /* that of the last operation added, if is_chained */
     bool is_chained;      /* its note is paired: the next one goes with it */
-    struct store_op *ops; /* BATCH_OP_COUNT_MAX of them, as notes */
-    struct note *notes;
-    uint32_t count;
-    size_t bytes;                      /* of the batch that is being filled */
-    uint64_t taken[CALL_OPS_MAX / 64]; /* bits: what it has taken of the lane that is looked at */
-    bool is_flying;
-    boot_us sent_at;
+    struct writer_batch batches[WRITER_HALVES]; /* the first has either half or both */
+    uint64_t taken[CALL_OPS_MAX / 64]; /* bits: what was taken of the lane that is looked at */
     boot_us retry_at;
-    boot_us claim_at;     /* when claims leave at the latest, while there are any */
+    boot_us split_at;                /* until then there is one batch: the second's stream failed */
+    boot_us claim_at[WRITER_HALVES]; /* when claims leave at the latest, while there are any */
     boot_us settle_at;    /* when the next part of the outcomes leaves, while there are any */
     uint32_t settle_turn; /* which part that is */
-    uint32_t hurried;     /* bits: parts that leave with the next batch */
-    struct store_batch batch;
-    struct group *group; /* of the batch in flight */
+    uint32_t first_half;  /* 0 or 1: whose lane comes first in the next batch of both */
+    uint32_t hurried;     /* bits: parts that leave with the next batch of their half */
     int64_t row_seq;
     struct claim_row drops[DROPS_MAX];
     uint32_t drop_count;
     uint32_t drops_flying;
-    bool is_doubtful; /* the batch that is flying was made before the database lost commits */
-    bool is_sweep_due;
     boot_us sweep_at;
-    struct map keys;       /* keyed inserts of the batch being cut */
+    struct map keys;       /* keyed inserts of the batch being filled */
     struct map letters;    /* tasks of its redrives and purges */
     int64_t commit_us;     /* smoothed */
     int64_t slow_us;       /* the slowest commit of late: rises at once, falls slowly */
     boot_us slow_at;       /* when it last fell */
-    boot_us failing_since; /* 0: the last write was fine */
+    boot_us failing_since; /* 0: the last write of the first batch was fine */
 };
 
 struct database {

@@ -12,6 +12,7 @@
 #include "broker/core/shard.h"
 #include "broker/core/task_life.h"
 #include "broker/core/window.h"
+#include "broker/core/writer.h"
 #include "lib/base/err.h"
 
 static int ask_row(struct shard *shard, struct task_id id);
@@ -133,7 +134,7 @@ bool visit_home(struct shard *shard, struct flight *flight)
     }
     if (claim == NULL || claim->attempt != flight->attempt.attempt ||
         (flight->is_started ? flight->attempt.outcome == OUTCOME_UNKNOWN
-                            : claim->row.writer != shard->broker->options.writer)) {
+                            : !writer_wrote(shard->broker, claim->row))) {
         return false;
     }
     if (flight->visit_serial != shard->serial) {

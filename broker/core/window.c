@@ -13,6 +13,7 @@
 #include "broker/core/shard.h"
 #include "broker/core/sleep.h"
 #include "broker/core/task_life.h"
+#include "broker/core/writer.h"
 #include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -228,7 +229,7 @@ struct entry *window_take(struct shard *shard, const struct task *row)
     // What we claimed and did not start is ours to give back; the claim of another, with the same
     // number, is not.
     if (flight != NULL && !flight->is_sent &&
-        (flight->is_started || claim->row.writer == shard->broker->options.writer)) {
+        (flight->is_started || writer_wrote(shard->broker, claim->row))) {
         rejoin(shard, entry, flight);
         return entry;
     }
@@ -737,4 +738,14 @@ void window_shed(struct broker *broker)
     if (is_shedding(broker)) {
         shed(broker);
     }
+}
+
+bool window_is_paging(const struct shard *shard, bool of_past)
+{
+    return shard->is_paging && shard->page_park == NULL && shard->is_page_past == of_past;
+}
+
+uint32_t window_pages_ended(const struct shard *shard, bool of_past)
+{
+    return shard->page_count[of_past] - (window_is_paging(shard, of_past) ? 1 : 0);
 }

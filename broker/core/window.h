@@ -66,4 +66,9 @@ void window_shed(struct broker *broker);
 /* Once a scan: shrink the window of all shards when entries run short, widen it when quiet. */
 void window_adapt(struct broker *broker);
 
+/* Whether a page of one part of a shard's own rows is being read, and how many of that part have
+ * ended; those of its parks say nothing of its cursors. */
+bool window_is_paging(const struct shard *shard, bool of_past);
+uint32_t window_pages_ended(const struct shard *shard, bool of_past);
+
 #endif

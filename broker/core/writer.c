@@ -4,6 +4,7 @@
  */
 #include "broker/core/writer.h"
 
+#include "broker/core/batch.h"
 #include "broker/core/call_life.h"
 #include "broker/core/claim.h"
 #include "broker/core/entry.h"
@@ -25,37 +26,18 @@
 /* A claim that just missed a batch waits for that commit and then for its own. */
 #define LEAD_COMMITS 2
 
-/* What each class may fill of a batch, whatever the others ask for: one part of so many. */
-#define BATCH_SHARES 4
-
-#define SETTLE_ALL_PARTS ((1U << SETTLE_PARTS) - 1)
-
-/* So few leave together. */
-#define SETTLE_FEW 32U
-
-/* Operations that one piece of work adds at most: displace, insert, claim. */
-#define OPS_PER_WORK 3U
-
-_Static_assert(BROKER_BATCH_OP_MIN / BATCH_SHARES >= OPS_PER_WORK &&
-                   BROKER_BATCH_OP_MIN / BATCH_SHARES >= SETTLE_PARTS,
-               "each class, and each part of the outcomes, gets some work into each batch");
-_Static_assert(CLAIM_OPS_MAX <= CALL_OPS_MAX && SETTLE_OPS_MAX / SETTLE_PARTS <= CALL_OPS_MAX,
-               "writer.taken has a bit for each operation of any lane");
-
-static bool is_settle_lane(size_t lane)
-{
-    return lane >= WRITER_SETTLE && lane < WRITER_CALL;
-}
+/* After a failure of the second batch all leave with the first for so long. */
+#define SPLIT_AGAIN_US (5 * US_PER_S)
 
 /* Operations that may wait in a lane. */
 static uint32_t capacity_of(const struct writer *writer, size_t lane)
 {
     uint32_t max = writer->broker->options.waiting_op_max;
 
-    if (is_settle_lane(lane)) {
+    if (lane >= WRITER_SETTLE && lane < WRITER_CALL) {
         return (uint32_t)time_min(SETTLE_OPS_MAX, max) / SETTLE_PARTS;
     }
-    return (uint32_t)time_min(lane == WRITER_CLAIM ? CLAIM_OPS_MAX : CALL_OPS_MAX, max);
+    return (uint32_t)time_min(lane < WRITER_SETTLE ? CLAIM_OPS_MAX : CALL_OPS_MAX, max);
 }
 
 int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
@@ -63,8 +45,6 @@ int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
     writer->broker = broker;
     writer->database = database;
     writer->sweep_at = SWEEP_US;
-    writer->ops = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->ops));
-    writer->notes = mem_new(BATCH_OP_COUNT_MAX, sizeof(*writer->notes));
     map_init(&writer->keys, BATCH_OP_COUNT_MAX);
     map_init(&writer->letters, BATCH_OP_COUNT_MAX);
     for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
@@ -72,7 +52,17 @@ int writer_init(struct writer *writer, struct broker *broker, uint32_t database)
             return ERR_NO_MEMORY;
         }
     }
-    return writer->ops == NULL || writer->notes == NULL ? ERR_NO_MEMORY : 0;
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        struct writer_batch *batch = &writer->batches[i];
+
+        batch->writer = writer;
+        batch->ops = mem_new(BATCH_OP_COUNT_MAX, sizeof(*batch->ops));
+        batch->notes = mem_new(BATCH_OP_COUNT_MAX, sizeof(*batch->notes));
+        if (batch->ops == NULL || batch->notes == NULL) {
+            return ERR_NO_MEMORY;
+        }
+    }
+    return 0;
 }
 
 void writer_fini(struct writer *writer)
@@ -80,8 +70,10 @@ void writer_fini(struct writer *writer)
     for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
         lane_fini(&writer->lanes[i]);
     }
-    mem_free(writer->ops);
-    mem_free(writer->notes);
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        mem_free(writer->batches[i].ops);
+        mem_free(writer->batches[i].notes);
+    }
     map_fini(&writer->keys);
     map_fini(&writer->letters);
 }
@@ -94,7 +86,9 @@ static int64_t commits_us(const struct writer *writer)
 
 static struct lane *lane_of(const struct shard *shard, enum writer_class class)
 {
-    return &writer_of(shard)->lanes[class == WRITER_SETTLE ? class + shard->part : class];
+    uint32_t place = class == WRITER_SETTLE ? shard->part : shard->part % WRITER_HALVES;
+
+    return &writer_of(shard)->lanes[class + place];
 }
 
 bool writer_has_room(const struct shard *shard, enum writer_class class)
@@ -104,20 +98,24 @@ bool writer_has_room(const struct shard *shard, enum writer_class class)
     return lane->count + OPS_PER_WORK <= lane->capacity;
 }
 
-/* Operations in the lanes. */
-static uint32_t waiting(const struct writer *writer)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
-        count += writer->lanes[i].count;
-    }
-    return count;
-}
-
 uint32_t writer_count(const struct writer *writer)
 {
-    return writer->count + waiting(writer);
+    return writer->batches[0].count + writer->batches[1].count + batch_waiting(writer, BOTH_HALVES);
+}
+
+bool writer_is_awaited(const struct shard *shard, boot_us since)
+{
+    const struct writer *writer = writer_of(shard);
+
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        const struct writer_batch *batch = &writer->batches[i];
+
+        if (batch->is_flying && (batch->halves & batch_half(shard)) != 0 &&
+            batch->sent_at <= since) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static enum writer_class class_of(enum note_kind kind)
@@ -139,17 +137,6 @@ static enum writer_class class_of(enum note_kind kind)
     return WRITER_CALL;
 }
 
-/* Outcomes in their lanes. */
-static uint32_t outcomes(const struct writer *writer)
-{
-    uint32_t count = 0;
-
-    for (size_t i = WRITER_SETTLE; i < WRITER_CALL; i++) {
-        count += writer->lanes[i].count;
-    }
-    return count;
-}
-
 struct store_op *writer_add(struct shard *shard, const struct note *note)
 {
     struct writer *writer = writer_of(shard);
@@ -160,7 +147,7 @@ struct store_op *writer_add(struct shard *shard, const struct note *note)
 
     REQUIRE(shard->epoch > 0);
     stamped.serial = shard->serial;
-    if (class == WRITER_SETTLE && lane->count == 0 && outcomes(writer) == 0) {
+    if (class == WRITER_SETTLE && lane->count == 0 && batch_outcomes(writer, BOTH_HALVES) == 0) {
         writer->settle_at = writer->broker->now.boot + writer->broker->options.settle_wait_us / 2;
     }
     op = lane_add(lane, &stamped);
@@ -181,9 +168,10 @@ void writer_hurry_claim(struct shard *shard, wall_ms due_ms)
     int64_t wait_us =
         time_clamp(time_sub(left_us, commits_us(writer)), 0, broker->options.claim_wait_us);
     boot_us leave_at = broker->now.boot + wait_us;
+    uint32_t half = shard->part % WRITER_HALVES;
 
-    if (writer->lanes[WRITER_CLAIM].count == 1 || leave_at < writer->claim_at) {
-        writer->claim_at = leave_at;
+    if (writer->lanes[WRITER_CLAIM + half].count == 1 || leave_at < writer->claim_at[half]) {
+        writer->claim_at[half] = leave_at;
     }
 }
 
@@ -236,8 +224,10 @@ void writer_doubt_rows(struct writer *writer)
         }
     }
     // The store may still read those that are on their way.
-    writer->drop_count = writer->is_flying ? writer->drops_flying : 0;
-    writer->is_doubtful = writer->is_flying;
+    writer->drop_count = writer->batches[0].is_flying ? writer->drops_flying : 0;
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        writer->batches[i].is_doubtful = writer->batches[i].is_flying;
+    }
 }
 
 /* Tell who asked for an operation what came of it. */
@@ -281,14 +271,14 @@ static void deliver(struct broker *broker, const struct store_op *op, const stru
 }
 
 /* After all results: what they say about the shards themselves. */
-static void judge_shards(struct broker *broker, const struct writer *writer, int result)
+static void judge_shards(struct broker *broker, const struct writer_batch *batch, int result)
 {
-    for (uint32_t i = 0; i < writer->count; i++) {
-        const struct store_op *op = &writer->ops[i];
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct store_op *op = &batch->ops[i];
         struct shard *shard = &broker->shards[op->shard];
 
         shard_touch(shard); // Its waiting calls, or its release, may go on.
-        if (writer->notes[i].serial != shard->serial) {
+        if (batch->notes[i].serial != shard->serial) {
             continue; // Dropped already, perhaps by an operation before this one.
         }
         if (result == ERR_OUTCOME_UNKNOWN) {
@@ -314,25 +304,30 @@ static int64_t slow_forgotten(struct writer *writer)
     return less_us;
 }
 
-static void count_batch(struct writer *writer, int result)
+static void count_failure(struct writer *writer, const struct writer_batch *batch, int result)
 {
     struct broker *broker = writer->broker;
-    int64_t took_us = broker->now.boot - writer->sent_at;
+
+    broker->stats.batch_unknown += result == ERR_OUTCOME_UNKNOWN ? 1 : 0;
+    writer->retry_at = broker->now.boot + broker->options.retry_us;
+    if (batch != &writer->batches[0]) {
+        writer->split_at = broker->now.boot + SPLIT_AGAIN_US; // The first will tell.
+    } else if (writer->failing_since == 0) {
+        writer->failing_since = broker->now.boot;
+    }
+}
+
+static void count_batch(struct writer *writer, const struct writer_batch *batch)
+{
+    struct broker *broker = writer->broker;
+    int64_t took_us = broker->now.boot - batch->sent_at;
     struct database *database = &broker->databases[writer->database];
 
-    if (result == ERR_OUTCOME_UNKNOWN) {
-        broker->stats.batch_unknown++;
+    if (batch == &writer->batches[0]) {
+        writer->failing_since = 0;
     }
-    if (result != 0) {
-        writer->retry_at = broker->now.boot + broker->options.retry_us;
-        if (writer->failing_since == 0) {
-            writer->failing_since = broker->now.boot;
-        }
-        return;
-    }
-    writer->failing_since = 0;
     broker->stats.batches++;
-    broker->stats.batch_ops += writer->count;
+    broker->stats.batch_ops += batch->count;
     writer->commit_us += (took_us - writer->commit_us) / COMMIT_SMOOTHING;
     writer->slow_us -= slow_forgotten(writer);
     writer->slow_us = time_max(took_us, writer->slow_us);
@@ -341,51 +336,56 @@ static void count_batch(struct writer *writer, int result)
 }
 
 /* The claim row is in the database with those members whose claim went through. */
-static void count_group(struct writer *writer, int result)
+static void count_group(struct writer_batch *batch, int result)
 {
-    struct group *group = writer->group;
+    struct group *group = batch->group;
 
-    writer->group = NULL;
+    batch->group = NULL;
     if (group == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < writer->count; i++) {
-        const struct note *note = &writer->notes[i];
-        const struct store_op *op = &writer->ops[i];
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct note *note = &batch->notes[i];
+        const struct store_op *op = &batch->ops[i];
 
         if (note->kind == NOTE_CLAIM && (result != 0 || op->result == 0)) {
             note->flight->group = group;
             group->live++;
         }
     }
-    group->is_tainted = result != 0 || writer->is_doubtful;
+    group->is_tainted = result != 0 || batch->is_doubtful;
     if (group->live == 0) {
-        pool_give(&writer->broker->groups, group);
+        pool_give(&batch->writer->broker->groups, group);
     }
 }
 
-static void batch_done(struct store_batch *batch)
+static void batch_done(struct store_batch *sent)
 {
-    struct writer *writer = batch->owner;
+    struct writer_batch *batch = sent->owner;
+    struct writer *writer = batch->writer;
     struct broker *broker = writer->broker;
-    int result = batch->result;
+    int result = sent->result;
 
-    count_batch(writer, result);
-    count_group(writer, result);
-    if (result == 0 || writer->is_doubtful) {
+    if (result == 0) {
+        count_batch(writer, batch);
+    } else {
+        count_failure(writer, batch, result);
+    }
+    count_group(batch, result);
+    if (sent->drop_count > 0 && (result == 0 || batch->is_doubtful)) {
         memmove(writer->drops, writer->drops + writer->drops_flying,
                 (writer->drop_count - writer->drops_flying) * sizeof(writer->drops[0]));
         writer->drop_count -= writer->drops_flying;
     }
-    writer->is_doubtful = false;
-    for (uint32_t i = 0; i < writer->count; i++) {
-        const struct store_op *op = &writer->ops[i];
+    batch->is_doubtful = false;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct store_op *op = &batch->ops[i];
 
-        deliver(broker, op, &writer->notes[i], result == 0 ? op->result : result);
+        deliver(broker, op, &batch->notes[i], result == 0 ? op->result : result);
     }
-    judge_shards(broker, writer, result);
-    writer->count = 0;
-    writer->is_flying = false; // Not before: a shard that is dropped meanwhile leaves it alone.
+    judge_shards(broker, batch, result);
+    batch->count = 0;
+    batch->is_flying = false; // Not before: a shard that is dropped meanwhile leaves it alone.
 }
 
 /* An operation of a dropped shard leaves before it was sent. */
@@ -417,308 +417,181 @@ static void cut_lane(struct lane *lane, struct shard *shard, bool keep)
 }
 
 /* A batch that the store has refused is not on its way yet. */
-static void cut_refused(struct writer *writer, struct shard *shard, bool keep)
+static void cut_refused(struct writer_batch *batch, struct shard *shard, bool keep)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < writer->count; i++) {
-        if (writer->ops[i].shard == shard->id) {
-            leave(shard, &writer->notes[i], keep);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->ops[i].shard == shard->id) {
+            leave(shard, &batch->notes[i], keep);
             continue;
         }
-        writer->ops[kept] = writer->ops[i];
-        writer->notes[kept] = writer->notes[i];
+        batch->ops[kept] = batch->ops[i];
+        batch->notes[kept] = batch->notes[i];
         kept++;
     }
-    writer->count = kept;
+    batch->count = kept;
 }
 
 void writer_cut(struct shard *shard, bool keep)
 {
     struct writer *writer = writer_of(shard);
 
-    if (!writer->is_flying) {
-        cut_refused(writer, shard, keep);
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        if (!writer->batches[i].is_flying) {
+            cut_refused(&writer->batches[i], shard, keep);
+        }
     }
     for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
         cut_lane(&writer->lanes[i], shard, keep);
     }
 }
 
-/* Whether a batch may hold an operation beside those that it has: what is done to a dead letter is
- * alone with its task there. Calls about one letter know nothing of each other, nor of what has
- * been begun with the task since it came back; everything else is one at a time by the entry's
- * state. */
-static bool is_alone(struct writer *writer, const struct store_op *op)
+static uint32_t stream_of(const struct writer_batch *batch)
 {
-    bool is_letter = op->kind == STORE_REDRIVE || op->kind == STORE_PURGE;
-    uint64_t key = (uint64_t)op->task.id.seq * SHARD_COUNT_MAX + op->shard;
-
-    if (!is_letter) {
-        return map_find(&writer->letters, key) == NULL;
-    }
-    for (uint32_t i = 0; i < writer->count; i++) {
-        if (writer->ops[i].shard == op->shard && writer->ops[i].task.id.seq == op->task.id.seq) {
-            return false;
-        }
-    }
-    return map_put(&writer->letters, key, writer) == 0;
-}
-
-/* Whether an operation may join the batch that is being filled: one per key, and one per letter. */
-static bool joins(struct writer *writer, const struct store_op *op)
-{
-    uint64_t hash = op->task.queue;
-
-    if (!is_alone(writer, op)) {
-        return false;
-    }
-    if ((op->kind != STORE_INSERT && op->kind != STORE_REDRIVE) || op->task.key.len == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < op->task.key.len; i++) {
-        hash = (hash ^ op->task.key.data[i]) * UINT64_C(0x100000001b3);
-    }
-    // Two keys with one hash only cost the second a commit.
-    return map_put(&writer->keys, hash, writer) == 0;
-}
-
-/* The operation at a place of a lane and those that must be in its batch; bytes of all. */
-static uint32_t chain(const struct lane *lane, uint32_t at, size_t *bytes)
-{
-    uint32_t length = 0;
-
-    *bytes = 0;
-    do {
-        *bytes += store_op_bytes(lane_op(lane, at + length));
-        length++;
-    } while (lane_note(lane, at + length - 1)->is_paired);
-    return length;
-}
-
-/* Whether all of a chain may join. It has one insert at most. */
-static bool chain_joins(struct writer *writer, const struct lane *lane, uint32_t at,
-                        uint32_t length)
-{
-    for (uint32_t i = 0; i < length; i++) {
-        if (!joins(writer, lane_op(lane, at + i))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Copy a chain into the batch. */
-static void take_chain(struct writer *writer, const struct lane *lane, uint32_t at, uint32_t length)
-{
-    for (uint32_t i = at; i < at + length; i++) {
-        writer->ops[writer->count] = *lane_op(lane, i);
-        writer->notes[writer->count] = *lane_note(lane, i);
-        writer->count++;
-        writer->taken[i / 64] |= UINT64_C(1) << (i % 64);
-    }
-}
-
-/* What was taken of the first `end` of a lane leaves it; the others close up, in their order. */
-static void drop_taken(struct writer *writer, struct lane *lane, uint32_t end)
-{
-    uint32_t place = end;
-
-    for (uint32_t i = end; i-- > 0;) {
-        if ((writer->taken[i / 64] >> (i % 64) & 1) == 0 && --place != i) {
-            *lane_op(lane, place) = *lane_op(lane, i);
-            *lane_note(lane, place) = *lane_note(lane, i);
-        }
-    }
-    lane_drop(lane, place);
-}
-
-/* Move what fits from a lane into the batch. Who may not join it, as the second of a key, holds up
- * nobody behind. */
-static void move_some(struct writer *writer, struct lane *lane, uint32_t limit)
-{
-    uint32_t at = 0;
-
-    if (lane->count == 0) {
-        return;
-    }
-    memset(writer->taken, 0, sizeof(writer->taken));
-    while (at < lane->count) {
-        size_t bytes;
-        uint32_t length = chain(lane, at, &bytes);
-
-        if (writer->count + length > limit || writer->bytes + bytes > BATCH_BYTES_MAX) {
-            break;
-        }
-        if (chain_joins(writer, lane, at, length)) {
-            take_chain(writer, lane, at, length);
-            writer->bytes += bytes;
-        }
-        at += length;
-    }
-    drop_taken(writer, lane, at);
-}
-
-static bool is_half_full(const struct lane *lane)
-{
-    return lane->count >= lane->capacity / 2;
-}
-
-/* Whether a batch is to leave: with a call, or with claims or outcomes whose time it is. */
-static bool has_leaving(const struct writer *writer)
-{
-    boot_us now = writer->broker->now.boot;
-
-    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
-        if (is_half_full(&writer->lanes[i])) {
-            return true;
-        }
-    }
-    return writer->lanes[WRITER_CALL].count > 0 ||
-           (writer->lanes[WRITER_CLAIM].count > 0 && now >= writer->claim_at) ||
-           (outcomes(writer) > 0 && (writer->hurried != 0 || now >= writer->settle_at));
-}
-
-/* The parts of the outcomes that leave, as bits: those that are hurried, that fill half of their
- * lane, or whose turn has come; of turns more than one after a slow commit. Few leave together. */
-static uint32_t choose_parts(struct writer *writer)
-{
-    boot_us now = writer->broker->now.boot;
-    int64_t step_us = writer->broker->options.settle_wait_us / 2 / SETTLE_PARTS;
-    bool is_time = now >= writer->settle_at;
-    uint32_t parts = writer->hurried;
-
-    for (uint32_t i = 0; i < SETTLE_PARTS; i++) {
-        parts |= (is_half_full(&writer->lanes[WRITER_SETTLE + i]) ? 1U : 0U) << i;
-    }
-    for (uint32_t i = 0; i < SETTLE_PARTS && now >= writer->settle_at; i++) {
-        parts |= 1U << writer->settle_turn;
-        writer->settle_turn = (writer->settle_turn + 1) % SETTLE_PARTS;
-        writer->settle_at += step_us;
-    }
-    if (writer->settle_at < now) {
-        writer->settle_at = now + step_us; // A slow commit: all had their turn.
-    }
-    return is_time && outcomes(writer) <= SETTLE_FEW ? SETTLE_ALL_PARTS : parts;
-}
-
-/* What a lane may fill of a batch, whatever the others ask for. */
-static uint32_t share_of(const struct writer *writer, size_t lane)
-{
-    uint32_t share = writer->broker->options.batch_op_max / BATCH_SHARES;
-
-    return is_settle_lane(lane) ? share / SETTLE_PARTS : share;
-}
-
-/* Each lane gets its share first, so that no class of work starves; then the order of classes. */
-static void fill_batch(struct writer *writer)
-{
-    uint32_t parts = choose_parts(writer);
-    bool leaves[WRITER_LANE_COUNT];
-
-    writer->bytes = 0;
-    writer->hurried = 0;
-    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
-        leaves[i] = !is_settle_lane(i) || (parts >> (i - WRITER_SETTLE) & 1) != 0;
-        if (leaves[i]) {
-            move_some(writer, &writer->lanes[i], writer->count + share_of(writer, i));
-        }
-    }
-    for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
-        if (leaves[i]) {
-            move_some(writer, &writer->lanes[i], writer->broker->options.batch_op_max);
-        }
-        if (leaves[i] && is_settle_lane(i) && writer->lanes[i].count > 0) {
-            writer->hurried |= 1U << (i - WRITER_SETTLE); // It found no room.
-        }
-    }
-    map_fini(&writer->keys);
-    map_fini(&writer->letters);
+    return batch == &batch->writer->batches[0] ? 0 : 1;
 }
 
 /* A group for the batch's claims. False if there is none to be had. */
-static bool prepare_group(struct writer *writer)
+static bool prepare_group(struct writer_batch *batch)
 {
-    for (uint32_t i = 0; i < writer->count; i++) {
-        if (writer->ops[i].kind == STORE_CLAIM) {
-            writer->group = pool_take(&writer->broker->groups);
-            if (writer->group == NULL) {
+    struct writer *writer = batch->writer;
+
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->ops[i].kind == STORE_CLAIM) {
+            batch->group = pool_take(&writer->broker->groups);
+            if (batch->group == NULL) {
                 return false;
             }
-            writer->group->row =
-                (struct claim_row){writer->broker->options.writer, ++writer->row_seq};
+            // Each stream writes in a name of its own: in one name a row is seen by whoever sees a
+            // later one. source: storage/schema/pg/0008_claim_floor.sql
+            batch->group->row = (struct claim_row){
+                writer->broker->options.writer + stream_of(batch), ++writer->row_seq};
             return true;
         }
     }
     return true;
 }
 
-void writer_step(struct writer *writer)
+/* What the store is to be given. */
+static void prepare(struct writer_batch *batch, bool sweep)
 {
-    struct broker *broker = writer->broker;
-    struct store_batch *batch = &writer->batch;
-    bool leaves; /* whether or not an operation does */
+    struct writer *writer = batch->writer;
 
-    if (writer->is_flying || broker->now.boot < writer->retry_at) {
-        return;
+    batch->store = (struct store_batch){.database = writer->database,
+                                        .stream = stream_of(batch),
+                                        .ops = batch->ops,
+                                        .op_count = batch->count,
+                                        .sweep = sweep,
+                                        .cb = batch_done,
+                                        .owner = batch};
+    if (batch->group != NULL) {
+        batch->store.claim_row = batch->group->row;
     }
-    writer->is_sweep_due = broker->now.boot >= writer->sweep_at && broker->is_session;
-    leaves = writer->drop_count >= DROPS_MAX / 2 || writer->is_sweep_due;
-    if (writer->count == 0 && (leaves || has_leaving(writer))) {
-        fill_batch(writer);
+    if (stream_of(batch) == 0) {
+        writer->drops_flying = writer->drop_count;
+        batch->store.drop_rows = writer->drops;
+        batch->store.drop_count = writer->drops_flying;
     }
-    if (writer->count == 0 && !leaves) {
-        return;
-    }
-    if (!prepare_group(writer)) {
+}
+
+static void send(struct writer_batch *batch, bool sweep)
+{
+    struct writer *writer = batch->writer;
+    struct broker *broker = writer->broker;
+
+    if (!prepare_group(batch)) {
         writer->retry_at = broker->now.boot + broker->options.retry_us; // Short of memory.
         return;
     }
-    if (writer->is_sweep_due) {
+    if (sweep) {
         writer->sweep_at = broker->now.boot + SWEEP_US;
     }
-    writer->drops_flying = writer->drop_count;
-    *batch = (struct store_batch){.database = writer->database,
-                                  .ops = writer->ops,
-                                  .op_count = writer->count,
-                                  .drop_rows = writer->drops,
-                                  .drop_count = writer->drops_flying,
-                                  .sweep = writer->is_sweep_due,
-                                  .cb = batch_done,
-                                  .owner = writer};
-    if (writer->group != NULL) {
-        batch->claim_row = writer->group->row;
-    }
-    if (broker->env.store->write(broker->env.store, batch) != 0) {
-        if (writer->group != NULL) {
-            pool_give(&broker->groups, writer->group);
-            writer->group = NULL;
+    prepare(batch, sweep);
+    if (broker->env.store->write(broker->env.store, &batch->store) != 0) {
+        if (batch->group != NULL) {
+            pool_give(&broker->groups, batch->group);
+            batch->group = NULL;
         }
         writer->retry_at = broker->now.boot + broker->options.retry_us;
         return;
     }
-    writer->is_flying = true;
-    writer->sent_at = broker->now.boot;
+    batch->is_flying = true;
+    batch->sent_at = broker->now.boot;
+}
+
+/* Send a batch if it is at rest and something leaves with it. */
+static void step(struct writer_batch *batch)
+{
+    struct writer *writer = batch->writer;
+    uint32_t halves = batch_free_halves(batch);
+    bool sweep = false;
+    bool leaves = false; /* whether or not an operation does */
+
+    if (batch->is_flying || (halves == 0 && batch->count == 0)) {
+        return;
+    }
+    if (batch == &writer->batches[0]) {
+        sweep = writer->broker->now.boot >= writer->sweep_at && writer->broker->is_session;
+        leaves = sweep || writer->drop_count >= DROPS_MAX / 2;
+    }
+    if (batch->count == 0 && (leaves || batch_has_leaving(writer, halves))) {
+        batch_fill(batch, halves);
+    }
+    if (batch->count > 0 || leaves) {
+        send(batch, sweep);
+    }
+}
+
+void writer_step(struct writer *writer)
+{
+    for (size_t i = 0; i < WRITER_HALVES && writer->broker->now.boot >= writer->retry_at; i++) {
+        step(&writer->batches[i]);
+    }
+}
+
+/* When operations of some halves leave with a batch that is at rest. */
+static boot_us leaves_at(const struct writer *writer, uint32_t halves)
+{
+    boot_us at = BOOT_NEVER;
+
+    if (batch_has_leaving(writer, halves)) {
+        return writer->broker->now.boot;
+    }
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        if ((halves >> i & 1) != 0 && writer->lanes[WRITER_CLAIM + i].count > 0) {
+            at = time_min(at, writer->claim_at[i]);
+        }
+    }
+    return batch_outcomes(writer, halves) > 0 ? time_min(at, writer->settle_at) : at;
 }
 
 boot_us writer_next_wake(const struct writer *writer)
 {
     const struct database *database = &writer->broker->databases[writer->database];
-    boot_us wake;
+    boot_us now = writer->broker->now.boot;
+    boot_us wake = BOOT_NEVER; // A reply wakes us.
+    bool is_flying = writer->batches[0].is_flying || writer->batches[1].is_flying;
 
-    if (writer->is_flying) {
-        return BOOT_NEVER; // The reply wakes us.
+    if (!list_is_empty(&database->unsettled) && (!is_flying || now < writer->retry_at)) {
+        wake = now;
     }
-    if (writer->count > 0 || has_leaving(writer) || !list_is_empty(&database->unsettled)) {
-        return time_max(writer->retry_at, writer->broker->now.boot);
-    }
-    // The sweep waits for a session, and that is an event.
-    wake = writer->broker->is_session ? writer->sweep_at : BOOT_NEVER;
-    if (writer->lanes[WRITER_CLAIM].count > 0) {
-        wake = time_min(wake, writer->claim_at);
-    }
-    if (outcomes(writer) > 0) {
-        wake = time_min(wake, writer->settle_at);
+    for (size_t i = 0; i < WRITER_HALVES; i++) {
+        const struct writer_batch *batch = &writer->batches[i];
+        uint32_t halves = batch_free_halves(batch);
+
+        if (!batch->is_flying && batch->count > 0) {
+            wake = now;
+        }
+        if (halves != 0) {
+            wake = time_min(wake, leaves_at(writer, halves));
+        } else if (batch_waiting(writer, BOTH_HALVES) > 0) {
+            wake = time_min(wake, batch_beside_at(batch));
+        }
+        // The sweep waits for a session, and that is an event.
+        if (halves != 0 && i == 0 && writer->broker->is_session) {
+            wake = time_min(wake, writer->sweep_at);
+        }
     }
     return time_max(wake, writer->retry_at);
 }

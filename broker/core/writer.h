@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Group commit, one writer per database: while a commit is in flight the next batch fills, and it
- * leaves when the answer comes. Keeps the rules that a batch must obey (storage/store.h)
- * and hands each operation's result back to who asked for it. Claims, outcomes and calls wait in
- * lanes of their own: each has a share of a batch, and claims come first in what is left, then
- * outcomes, then calls. Outcomes come from all tables, and a statement for a table costs as much as
- * a dozen rows: they wait for others, for a while and unless somebody waits for one of them, and
- * those of a part of the tables leave together. A claim that is ahead of its time waits a little
- * for a commit that leaves anyway. Nothing else waits for a timer. source: DESIGN 3, docs/adr/0038
+ * leaves when the answer comes, or, when there is much, in two halves (broker/core/batch.h). Keeps
+ * the rules that a batch must obey (storage/store.h) and hands each operation's result back to who
+ * asked for it. Claims, outcomes and calls wait in lanes of their own: each has a share of a batch,
+ * and claims come first in what is left, then outcomes, then calls. Outcomes come from all tables,
+ * and a statement for a table costs as much as a dozen rows: they wait for others, for a while and
+ * unless somebody waits for one of them, and those of a part of the tables leave together. A claim
+ * that is ahead of its time waits a little for a commit that leaves anyway. Nothing else waits for
+ * a timer. source: DESIGN 3, docs/adr/0038, docs/adr/0041
  */
 #ifndef FOLIOT_BROKER_CORE_WRITER_H
 #define FOLIOT_BROKER_CORE_WRITER_H
@@ -28,8 +29,17 @@ static inline struct writer *writer_of(const struct shard *shard)
 /* Whether one more piece of a shard's work of this class finds room. */
 bool writer_has_room(const struct shard *shard, enum writer_class class);
 
+/* Whether this process has written a claim row. */
+static inline bool writer_wrote(const struct broker *broker, struct claim_row row)
+{
+    return (uint64_t)row.writer - (uint64_t)broker->options.writer < WRITER_HALVES;
+}
+
 /* Operations that wait or are in flight. */
 uint32_t writer_count(const struct writer *writer);
+
+/* Whether a batch that may have operations of a shard, and left by `since`, is in flight yet. */
+bool writer_is_awaited(const struct shard *shard, boot_us since);
 
 /*
  * Add an operation of a shard under its present epoch.
@@ -69,7 +79,7 @@ void writer_doubt_rows(struct writer *writer);
 /* The shard is being dropped: take its waiting operations out; calls are told by call_cut(). */
 void writer_cut(struct shard *shard, bool keep);
 
-/* Send the next batch if none is in flight and something waits. Once per tick. */
+/* Send what is to leave and need not wait for what is in flight. Once per tick. */
 void writer_step(struct writer *writer);
 
 /* When writer_step has work although nothing happens. */

@@ -17,8 +17,8 @@
 /* Longest time for the store to notice that its database is back, on a busy machine. */
 #define RECOVERY_MS 20000
 
-/* Connections of a store to one database: writer, killer, bumps, readers. */
-#define CONNECTION_COUNT 6
+/* Connections of a store to one database: writers, killer, bumps, readers. */
+#define CONNECTION_COUNT 7
 
 static void until_writable(struct world *world, struct store *store, int64_t counter)
 {

@@ -237,6 +237,7 @@ static void fill_options(struct sim_node *node, struct broker_options *options)
         .batch_op_max = sim_options->batch_op_max,
         .waiting_op_max = sim_options->waiting_op_max,
         .retry_us = sim_options->retry_us,
+        .split_op_min = sim_options->split_op_min,
         .settle_wait_us = sim_options->settle_wait_us,
         .claim_wait_us = sim_options->claim_wait_us,
     };

@@ -217,6 +217,7 @@ static const struct option {
     OPTION("batch_ops", batch_op_max),
     OPTION("waiting_ops", waiting_op_max),
     OPTION("retry_us", retry_us),
+    OPTION("split_ops", split_op_min),
     OPTION("settle_wait_us", settle_wait_us),
     OPTION("claim_wait_us", claim_wait_us),
     OPTION("faults_us", faults_us),
@@ -511,6 +512,8 @@ void sim_options_draw(struct sim_options *options, uint64_t seed, uint32_t minut
     options->policy_every_us = PICK(&prng, 0, 0, 2000000, 20000000);
     draw_order(options);
     draw_limits(options);
+    prng_init_named(&prng, seed, "split options");
+    options->split_op_min = (uint32_t)PICK(&prng, 0, 2, 16, 64);
     prng_init_named(&prng, seed, "auditor options");
     options->audit_ms = PICK(&prng, 0, 2000);
 }

