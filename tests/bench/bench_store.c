@@ -5,8 +5,8 @@
  * delete of an older task; K of them are one pipelined transaction. What counts are ratios: wall
  * time on a shared machine says little, processor time of the server's backend says more.
  *
- *   tools/servers run --zk 0 -- build/release/tests/bench/bench_store [seconds per row] [part of a
- * row's name]
+ *   tools/servers run --zk 0 -- build/release/tests/bench/bench_store [seconds per row]
+ *   [part of the rows' names] [K, default and at most 500]
  */
 #include "tests/bench/bench_store.h"
 
@@ -38,7 +38,7 @@ struct variant {
     bool random_ids;
     bool no_fence;
     bool claim_per_task;
-    bool one_statement; /* PARENT: one insert and one delete for all shards of a commit */
+    bool one_statement; /* one insert and one delete for all shards of a commit */
     bool few_tables;    /* FEW_COUNT tables with more in them, so that an index has some depth */
 };
 
@@ -80,6 +80,22 @@ static const struct variant variants[] = {
     {.name = "near table without index, delete by ctid",
      .layout = LAYOUT_NEAR,
      .tables_per_commit = 10},
+    {.name = "one table, one statement, 125 shards per commit",
+     .layout = LAYOUT_ONE,
+     .tables_per_commit = 125,
+     .due_index = "shard, " BUCKET_SEQ,
+     .one_statement = true},
+    {.name = "  one table, no due index",
+     .layout = LAYOUT_ONE,
+     .tables_per_commit = 125,
+     .one_statement = true},
+    {.name = "  near table, one statement, by ctid",
+     .layout = LAYOUT_NEAR,
+     .tables_per_commit = 125,
+     .one_statement = true},
+    {.name = "16 tables, bucket + id, all per commit",
+     .tables_per_commit = 16,
+     .due_index = BUCKET_SEQ},
     {.name = "4 tables, bucket + id, 4 per commit",
      .tables_per_commit = 4,
      .few_tables = true,
@@ -112,6 +128,7 @@ struct bench {
     size_t ring;     /* batches in the ring */
     struct pg_array columns[COLUMN_COUNT];
     double seconds;
+    int per_commit; /* K */
 };
 
 /* --- small things ----------------------------------------------------------------------------- */
@@ -273,10 +290,38 @@ static void prepare_parent(struct bench *bench)
         " SELECT array_agg(seq) FROM gone");
 }
 
+/* The same on one table: a gate for all, and rows by the index or by their place. */
+static void prepare_one(struct bench *bench)
+{
+    static const char gate[] = "(SELECT count(*) = cardinality($1) FROM (SELECT FROM shard s"
+                               " WHERE s.id = ANY ($1::integer[]) AND s.epoch = 1 FOR SHARE) held)";
+    bool is_near = bench->variant->layout == LAYOUT_NEAR;
+    char text[SQL_BYTES_MAX];
+
+    (void)snprintf(text, sizeof(text),
+                   "INSERT INTO task (shard, seq, due_ms, created_ms, queue, attempt, failures,"
+                   " unknowns, slot, payload) SELECT unnest($2::integer[]), unnest($3::bigint[]),"
+                   " unnest($4::bigint[]), 0, 1, 0, 0, 0, 1, unnest($5::bytea[]) WHERE %s%s",
+                   gate, is_near ? " RETURNING ctid" : "");
+    prepare(bench, "insert_all", text);
+    if (is_near) {
+        (void)snprintf(text, sizeof(text),
+                       "DELETE FROM task t WHERE %s AND t.ctid = ANY ($2::tid[])", gate);
+    } else {
+        (void)snprintf(text, sizeof(text),
+                       "DELETE FROM task WHERE %s AND ctid = ANY (ARRAY(SELECT h.ctid"
+                       " FROM unnest($2::integer[], $3::bigint[]) AS u (shard, seq)"
+                       " CROSS JOIN LATERAL (SELECT t.ctid FROM task t WHERE t.shard = u.shard"
+                       " AND t.seq = u.seq AND t.attempt = 0 OFFSET 0) h)) RETURNING shard, seq",
+                       gate);
+    }
+    prepare(bench, "delete_all", text);
+}
+
 static void prepare_all(struct bench *bench)
 {
     if (bench->variant->one_statement) {
-        prepare_parent(bench);
+        (bench->variant->layout == LAYOUT_PARENT ? prepare_parent : prepare_one)(bench);
     }
     for (int i = 0; i < table_count(bench->variant); i++) {
         prepare_table(bench, i);
@@ -321,7 +366,7 @@ static int part_len(const struct bench *bench, int part)
 {
     int parts = bench->variant->tables_per_commit;
 
-    return TASK_COUNT * (part + 1) / parts - TASK_COUNT * part / parts;
+    return bench->per_commit * (part + 1) / parts - bench->per_commit * part / parts;
 }
 
 static int compare_seqs(const void *a, const void *b)
@@ -343,6 +388,9 @@ static void send_inserts(struct bench *bench)
         char name[32];
         int len = part_len(bench, part);
 
+        if (len == 0) {
+            continue;
+        }
         pg_array_start(arrays[0], PG_TYPE_INT8);
         pg_array_start(arrays[1], PG_TYPE_INT8);
         pg_array_start(arrays[2], PG_TYPE_BYTEA);
@@ -372,7 +420,9 @@ static void fill_all(struct bench *bench, int64_t batch, const int64_t *seqs)
     pg_array_start(&bench->columns[1], PG_TYPE_INT4);
     pg_array_start(&bench->columns[2], PG_TYPE_INT8);
     for (int part = 0; part < bench->variant->tables_per_commit; part++) {
-        pg_array_add_int(&bench->columns[0], table_of(bench, batch, part));
+        if (part_len(bench, part) > 0) {
+            pg_array_add_int(&bench->columns[0], table_of(bench, batch, part));
+        }
         for (int i = 0; i < part_len(bench, part); i++) {
             pg_array_add_int(&bench->columns[1], table_of(bench, batch, part));
             pg_array_add_int(&bench->columns[2], seqs[n++]);
@@ -389,7 +439,7 @@ static void send_insert_all(struct bench *bench)
 
     pg_array_start(arrays[3], PG_TYPE_INT8);
     pg_array_start(arrays[4], PG_TYPE_BYTEA);
-    for (int i = 0; i < TASK_COUNT; i++) {
+    for (int i = 0; i < bench->per_commit; i++) {
         seqs[i] = make_seq(bench);
         pg_array_add_int(arrays[3],
                          (int64_t)prng_below(&bench->prng, i % 2 == 0 ? 3600000 : 2592000000));
@@ -399,22 +449,23 @@ static void send_insert_all(struct bench *bench)
     send(bench, "insert_all", arrays, 5);
 }
 
+static void send_near_delete_all(struct bench *bench);
+
 static void send_delete_all(struct bench *bench)
 {
     struct pg_array *arrays[3] = {&bench->columns[0], &bench->columns[1], &bench->columns[2]};
 
     fill_all(bench, bench->oldest, &bench->seqs[(size_t)bench->oldest % bench->ring * TASK_COUNT]);
+    if (bench->variant->layout == LAYOUT_NEAR) {
+        send_near_delete_all(bench);
+        return;
+    }
     send(bench, "delete_all", arrays, 3);
 }
 
 /* tid is not among pg_array's types: by hand, as text would cost more than it saves. */
-static void send_near_delete(struct bench *bench, const uint64_t *ctids, int len, const char *name)
+static int tids_put(uint8_t *bytes, const uint64_t *ctids, int len)
 {
-    static uint8_t bytes[20 + TASK_COUNT * 10];
-    const char *value = (const char *)bytes;
-    int length = 20 + len * 10;
-    int format = 1;
-
     pg_put_i32(bytes, 1);
     pg_put_i32(bytes + 4, 0);
     pg_put_i32(bytes + 8, 27);
@@ -425,7 +476,34 @@ static void send_near_delete(struct bench *bench, const uint64_t *ctids, int len
         pg_put_i32(bytes + 24 + 10 * i, (int32_t)(ctids[i] >> 16));
         pg_put_i16(bytes + 28 + 10 * i, (int16_t)ctids[i]);
     }
+    return 20 + len * 10;
+}
+
+static void send_near_delete(struct bench *bench, const uint64_t *ctids, int len, const char *name)
+{
+    static uint8_t bytes[20 + TASK_COUNT * 10];
+    const char *value = (const char *)bytes;
+    int length = tids_put(bytes, ctids, len);
+    int format = 1;
+
     MUST(PQsendQueryPrepared(bench->link, name, 1, &value, &length, &format, 1) == 1);
+}
+
+static void send_near_delete_all(struct bench *bench)
+{
+    static uint8_t bytes[20 + TASK_COUNT * 10];
+    static const int formats[2] = {1, 1};
+    size_t place = (size_t)bench->oldest % bench->ring * TASK_COUNT;
+    const char *values[2];
+    int lengths[2];
+    struct slice shards;
+
+    MUST_OK(pg_array_value(&bench->columns[0], &shards));
+    values[0] = (const char *)shards.data;
+    lengths[0] = (int)shards.len;
+    values[1] = (const char *)bytes;
+    lengths[1] = tids_put(bytes, &bench->ctids[place], bench->per_commit);
+    MUST(PQsendQueryPrepared(bench->link, "delete_all", 2, values, lengths, formats, 1) == 1);
 }
 
 static void send_deletes(struct bench *bench)
@@ -438,6 +516,9 @@ static void send_deletes(struct bench *bench)
         char name[32];
         int len = part_len(bench, part);
 
+        if (len == 0) {
+            continue;
+        }
         (void)snprintf(name, sizeof(name), "d%d", table_of(bench, bench->oldest, part));
         if (bench->variant->layout == LAYOUT_NEAR) {
             send_near_delete(bench, &bench->ctids[place + (size_t)n], len, name);
@@ -471,7 +552,7 @@ static void send_claims(struct bench *bench, bool drop)
     pg_put_i64(number, bench->newest);
     pg_array_start(&bench->columns[3], PG_TYPE_INT8);
     pg_array_start(&bench->columns[4], PG_TYPE_INT8);
-    for (int i = 0; i < TASK_COUNT; i++) {
+    for (int i = 0; i < bench->per_commit; i++) {
         pg_array_add_int(&bench->columns[3], seqs[i]);
         pg_array_add_int(&bench->columns[4], seqs[i] + 1000);
     }
@@ -544,13 +625,13 @@ static struct figures measure(struct bench *bench, const struct variant *variant
     make_schema(bench);
     prepare_all(bench);
     MUST(PQenterPipelineMode(bench->link) == 1);
-    while (bench->newest < kept_count(variant) / TASK_COUNT) {
+    while (bench->newest < kept_count(variant) / bench->per_commit) {
         cycle(bench, false);
     }
     figures_begin(&figures, backend, bench->admin);
     while (figures_elapsed_s(&figures) < bench->seconds) {
         cycle(bench, true);
-        figures.tasks += TASK_COUNT;
+        figures.tasks += bench->per_commit;
     }
     figures_end(&figures, backend, bench->admin);
     MUST(PQexitPipelineMode(bench->link) == 1);
@@ -584,8 +665,8 @@ static void print_variants(struct bench *bench, const struct fixture *fixture, c
     struct figures figures;
 
     (void)printf("| %-42s | %8s | %5s | %6s | %5s | %6s | %5s |\n",
-                 "one cycle = insert, claim, delete; K = 500", "cycles/s", "ratio", "srv us",
-                 "ratio", "cli us", "WAL B");
+                 "one cycle = insert, claim, delete", "cycles/s", "ratio", "srv us", "ratio",
+                 "cli us", "WAL B");
     (void)printf("|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < ARRAY_COUNT(variants); i++) {
         if (i > 0 && only != NULL && strstr(variants[i].name, only) == NULL) {
@@ -604,14 +685,16 @@ static void print_variants(struct bench *bench, const struct fixture *fixture, c
 
 int main(int argc, char **argv)
 {
-    struct bench bench = {.seconds = argc > 1 ? strtod(argv[1], NULL) : 3};
+    struct bench bench = {.seconds = argc > 1 ? strtod(argv[1], NULL) : 3,
+                          .per_commit = argc > 3 ? (int)strtol(argv[3], NULL, 10) : TASK_COUNT};
     struct fixture fixture;
 
+    MUST(bench.per_commit >= 1 && bench.per_commit <= TASK_COUNT);
     fixture_need_servers(argv);
     fixture_open(&fixture, "bench");
     bench.link = PQconnectdb(fixture.pg_admin);
     bench.admin = PQconnectdb(fixture.pg_admin);
-    bench.ring = FEW_KEPT_COUNT / TASK_COUNT + 1;
+    bench.ring = (size_t)(FEW_KEPT_COUNT / bench.per_commit) + 1;
     bench.seqs = mem_new(bench.ring * TASK_COUNT, sizeof(*bench.seqs));
     bench.ctids = mem_new(bench.ring * TASK_COUNT, sizeof(*bench.ctids));
     prng_init(&bench.prng, 1);
