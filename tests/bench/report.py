@@ -111,6 +111,7 @@ class World:
     def tidy(self):
         """What rows before have deleted is cleaned away: else autovacuum does it in one that comes later."""
         psql = harness.Psql(self.cluster.pg[0])
+        psql.ask("SET client_min_messages = error")  # Of what is the superuser's.
         psql.ask("VACUUM")
         psql.close()
 
