@@ -31,19 +31,23 @@ void pg_streams_fini(struct pg_streams *streams)
 
 int pg_streams_write(struct pg_streams *streams, struct store_batch *batch)
 {
-    struct pg_writer *writer = &streams->writers[batch->stream];
+    struct pg_writer *first = &streams->writers[0];
+    struct pg_writer *own = &streams->writers[batch->stream];
+    bool is_helped = own->conn.state != PG_CONN_READY && first->conn.state == PG_CONN_READY;
 
     REQUIRE(batch->stream < STORE_STREAM_COUNT_MAX);
-    return pg_writer_write(writer->conn.state == PG_CONN_READY ? writer : &streams->writers[0],
-                           batch);
+    return pg_writer_write(is_helped ? first : own, batch);
 }
 
-void pg_streams_renew(struct pg_streams *streams)
+void pg_streams_renew(struct pg_streams *streams, const struct pg_hello *hello)
 {
     for (size_t i = 1; i < STORE_STREAM_COUNT_MAX; i++) {
         struct pg_writer *writer = &streams->writers[i];
 
-        if (writer->conn.state == PG_CONN_READY && pg_writer_is_idle(writer)) {
+        bool is_same = writer->conn.hello.system_id == hello->system_id &&
+                       writer->conn.hello.timeline == hello->timeline;
+
+        if (writer->conn.state == PG_CONN_READY && pg_writer_is_idle(writer) && !is_same) {
             pg_conn_break(&writer->conn, "the database is another server now");
         }
     }

@@ -31,8 +31,9 @@ void pg_streams_fini(struct pg_streams *streams);
  * ERR_FULL. */
 MUST_USE int pg_streams_write(struct pg_streams *streams, struct store_batch *batch);
 
-/* The first has found another server: let the others that have nothing to do connect anew. */
-void pg_streams_renew(struct pg_streams *streams);
+/* The first has greeted a server: let the others that are on another one, and have nothing to do,
+ * connect anew. */
+void pg_streams_renew(struct pg_streams *streams, const struct pg_hello *hello);
 
 /* Answer every batch that has not been sent with ERR_UNAVAILABLE. */
 void pg_streams_refuse(struct pg_streams *streams);

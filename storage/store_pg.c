@@ -267,13 +267,11 @@ static void on_hello(void *ctx, struct pg_conn *conn, const struct pg_hello *hel
             // What waits was made by the rows of the server before: the claims that it drops may be
             // live here. source: RELIABILITY H-6
             pg_streams_refuse(database->streams);
-            if (pg_streams_is_first(database->streams, conn)) {
-                pg_streams_renew(database->streams);
-            }
         }
     }
     on_clock(database, hello->sent, hello->received, hello->clock_us);
     if (pg_streams_is_first(database->streams, conn)) {
+        pg_streams_renew(database->streams, hello);
         on_poll(database, 0);
     }
 }

@@ -157,11 +157,14 @@ static bool is_much(const struct writer_batch *batch)
 
 boot_us batch_beside_at(const struct writer_batch *batch)
 {
+    const struct writer *writer = batch->writer;
     const struct writer_batch *other = other_of(batch);
+    boot_us at = time_add(other->sent_at, BESIDE_US);
 
-    return !is_in_use(batch) && other->is_flying && (other->halves & own_half(batch)) == 0
-               ? time_add(other->sent_at, BESIDE_US)
-               : BOOT_NEVER;
+    if (is_in_use(batch) || !other->is_flying || (other->halves & own_half(batch)) != 0) {
+        return BOOT_NEVER;
+    }
+    return batch == &writer->batches[0] ? at : time_max(at, writer->split_at);
 }
 
 uint32_t batch_free_halves(const struct writer_batch *batch)
@@ -353,7 +356,7 @@ void batch_fill(struct writer_batch *batch, uint32_t halves)
     batch->halves = halves;
     batch->bytes = 0;
     batch->is_much = was_much;
-    writer->first_half ^= 1;
+    writer->first_half ^= halves == BOTH_HALVES ? 1 : 0;
     for (size_t i = 0; i < WRITER_LANE_COUNT; i++) {
         size_t lane = i ^ writer->first_half;
 

@@ -255,7 +255,7 @@ struct writer {
     boot_us claim_at[WRITER_HALVES]; /* when claims leave at the latest, while there are any */
     boot_us settle_at;    /* when the next part of the outcomes leaves, while there are any */
     uint32_t settle_turn; /* which part that is */
-    uint32_t first_half;  /* 0 or 1: whose lane comes first in the next batch of both */
+    uint32_t first_half;  /* 0 or 1: whose lane comes first in a batch of both */
     uint32_t hurried;     /* bits: parts that leave with the next batch of their half */
     int64_t row_seq;
     struct claim_row drops[DROPS_MAX];

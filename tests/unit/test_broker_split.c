@@ -273,6 +273,7 @@ Test(broker_split, a_stream_that_has_failed_is_left_alone_while_the_first_is_bus
     create_some(&rig, more, MANY, 1, 2);
     rig_pass(&rig, 100);
     cr_assert_eq(sent_count, 2);
+    cr_assert_gt(broker_next_wake(rig.broker, &rig.now), rig.now.boot, "and it sleeps");
     rig.held = NULL;
     rig_pass(&rig, 5);
     cr_assert_eq(sent_count, 3);
