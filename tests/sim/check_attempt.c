@@ -311,7 +311,7 @@ void check_unreached(struct check *check, const struct sim_node *node,
     struct check_task *task = find_task(check, attempt);
 
     // Of a claim that a promotion has lost nothing is left to be told.
-    if (task != NULL && find_attempt(check, attempt, is_any, 0) == NULL &&
+    if (task != NULL && find_attempt(check, attempt, is_any, OUTCOME_UNKNOWN) == NULL &&
         attempt->attempt == task->claimed && attempt->deadline_ms == task->claim_deadline_ms) {
         add_attempt(check, node, task, attempt, false);
     }
