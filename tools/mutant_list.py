@@ -99,12 +99,13 @@ MUTANTS = {
     "no-sweep": ("waste", [
         core("writer.c", ".sweep = sweep,", ".sweep = false,")]),
     # --- halves ---
-    "halves-overlap": ("assert", [
-        core("batch.c", "                   ? half\n", "                   ? BOTH_HALVES\n")]),
-    "one-name-for-claims": ("assert", [
+    "halves-overlap": ("crash", [
+        core("batch.c", "               ? half\n", "               ? BOTH_HALVES\n")]),
+    "half-beside-both": ("crash", [
+        core("batch.c", "if ((other->halves & half) != 0) {",
+             "if ((other->halves & half) > BOTH_HALVES) {")]),
+    "one-name-for-claims": ("crash", [
         core("writer.c", "options.writer + stream_of(batch)", "options.writer")]),
-    "half-beside-both": ("assert", [
-        core("batch.c", "return (other->halves & half) == 0 &&\n", "return true &&\n")]),
     # --- moves ---
     "handoff-before-release": ("hand-off", [
         core("shard.c", "bool is_waiting = shard->ops > 0 || has_unsettled(shard);",
