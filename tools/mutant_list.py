@@ -50,7 +50,7 @@ MUTANTS = {
     "inherited-now": ("K-3 K-6", [
         core("window.c", "entry_wake_at(shard, entry, claim->deadline_ms);",
              "entry_wake_at(shard, entry, row->due_ms);")]),
-    "unknown-at-once": ("K-3 K-6", [
+    "unknown-at-once": ("K-3 K-6 order", [
         core("dispatch.c", "flight->attempt.outcome == OUTCOME_UNKNOWN) {",
              "flight->attempt.outcome == OUTCOME_UNKNOWN && "
              "!entry_queue(shard->broker, entry)->queue.at_most_once) {"),
@@ -130,7 +130,7 @@ MUTANTS = {
     "order-cancelled-forgotten": ("order", [
         core("order.c", "wall_ms until_ms = running_until(line->shard, entry);",
              "wall_ms until_ms = 0 * running_until(line->shard, entry);")]),
-    "order-stale-read": ("K-3 K-7 order", [
+    "order-stale-read": ("K-1 K-3 K-7 order", [
         core("order.c", "bool is_old = line->is_stale;", "bool is_old = false;")]),
     "order-arrival-missed": ("order", [
         core("order.c", "        is_old = is_old || row == NULL || line->arrived_ms < row->order_ms ||",
