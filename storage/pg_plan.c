@@ -5,7 +5,6 @@
 #include "storage/pg_plan.h"
 
 #include "lib/base/check.h"
-#include "lib/base/err.h"
 
 #include <stdlib.h>
 
@@ -161,25 +160,6 @@ static struct inserts inserts_of(const struct store_batch *batch)
         }
     }
     return inserts;
-}
-
-int pg_plan_check(const struct store_batch *batch, uint32_t shard_count, uint32_t database_count)
-{
-    size_t bytes = 0;
-
-    if (batch->op_count > BATCH_OP_COUNT_MAX) {
-        return ERR_TOO_LARGE;
-    }
-    if (batch->database >= database_count || batch->stream >= STORE_STREAM_COUNT_MAX) {
-        return ERR_INVALID;
-    }
-    for (size_t i = 0; i < batch->op_count; i++) {
-        if (batch->ops[i].shard >= shard_count) {
-            return ERR_INVALID;
-        }
-        bytes += store_op_bytes(&batch->ops[i]);
-    }
-    return bytes > BATCH_BYTES_MAX ? ERR_TOO_LARGE : 0;
 }
 
 void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const uint8_t *database_of,

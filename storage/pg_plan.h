@@ -47,10 +47,6 @@ struct pg_plan {
     bool needs_look;    /* whether a claim holds is known only from an answer besides the fence's */
 };
 
-/* Whether a batch is within the limits of storage/store.h. errors: ERR_TOO_LARGE, ERR_INVALID. */
-MUST_USE int pg_plan_check(const struct store_batch *batch, uint32_t shard_count,
-                           uint32_t database_count);
-
 /* Put a batch in order. Operations of shards in other databases, or without an epoch, have
  * no slot and no fence. */
 void pg_plan_make(struct pg_plan *plan, const struct store_batch *batch, const uint8_t *database_of,

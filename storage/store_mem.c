@@ -5,6 +5,7 @@
  */
 #include "storage/store_mem.h"
 
+#include "storage/batch_limits.h"
 #include "storage/mem_tx.h"
 
 #include "lib/base/check.h"
@@ -172,21 +173,11 @@ static void copy_bytes(struct slice *slice, uint8_t **place)
     }
 }
 
-static size_t batch_byte_count(const struct store_batch *batch)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < batch->op_count; i++) {
-        count += store_op_bytes(&batch->ops[i]);
-    }
-    return count;
-}
-
 struct store_batch *mem_batch_copy(const struct store_batch *batch)
 {
     size_t ops_size = batch->op_count * sizeof(batch->ops[0]);
     size_t rows_size = batch->drop_count * sizeof(batch->drop_rows[0]);
-    uint8_t *block = mem_need(1, sizeof(*batch) + ops_size + rows_size + batch_byte_count(batch));
+    uint8_t *block = mem_need(1, sizeof(*batch) + ops_size + rows_size + batch_bytes(batch));
     uint8_t *place = block + sizeof(*batch);
     struct store_batch *copy = (struct store_batch *)(void *)block;
 
@@ -412,17 +403,11 @@ static bool meets_stream(const struct mem_client *client, const struct store_bat
 static int client_write(struct store *store, struct store_batch *batch)
 {
     const struct mem_tables *tables = &client_of(store)->mem->tables;
+    struct batch_limits limits = {tables->database_count, tables->shard_count, store->stream_count};
+    int code = batch_check(batch, &limits);
 
-    if (batch->op_count > BATCH_OP_COUNT_MAX || batch_byte_count(batch) > BATCH_BYTES_MAX) {
-        return ERR_TOO_LARGE;
-    }
-    if (batch->database >= tables->database_count || batch->stream >= STORE_STREAM_COUNT_MAX) {
-        return ERR_INVALID;
-    }
-    for (size_t i = 0; i < batch->op_count; i++) {
-        if (batch->ops[i].shard >= tables->shard_count) {
-            return ERR_INVALID;
-        }
+    if (code != 0) {
+        return code;
     }
     REQUIRE(!meets_stream(client_of(store), batch));
     return request_add(client_of(store), STORE_MEM_WRITE, batch, batch->database);

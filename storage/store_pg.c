@@ -5,6 +5,7 @@
  */
 #include "storage/store_pg.h"
 
+#include "storage/batch_limits.h"
 #include "storage/pg_age.h"
 #include "storage/pg_bump.h"
 #include "storage/pg_queue.h"
@@ -386,9 +387,9 @@ static void note_write(struct pg_database *database)
 static int pg_write(struct store *self, struct store_batch *batch)
 {
     struct store_pg *store = store_of(self);
-    int code = store->is_closing ? ERR_CLOSED
-                                 : pg_plan_check(batch, store->options.shard_count,
-                                                 store->options.database_count);
+    struct batch_limits limits = {store->options.database_count, store->options.shard_count,
+                                  self->stream_count};
+    int code = store->is_closing ? ERR_CLOSED : batch_check(batch, &limits);
 
     if (code == 0) {
         code = pg_streams_write(store->databases[batch->database].streams, batch);
@@ -533,7 +534,6 @@ static void pg_close(struct store *self, store_close_cb cb, void *ctx)
 static void poll(struct pg_database *database, boot_us now)
 {
     boot_us poll_us = database->store->options.clock_poll_ms * US_PER_MS;
-
     bool is_due = now - time_min(database->last_clock, database->last_good) >= poll_us;
 
     pg_streams_poll(database->streams, now, is_due);

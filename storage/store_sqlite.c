@@ -4,6 +4,7 @@
  */
 #include "storage/store_sqlite.h"
 
+#include "storage/batch_limits.h"
 #include "storage/sqlite_worker.h"
 #include "storage/store_sqlite_parts.h"
 
@@ -277,16 +278,6 @@ static void on_answer(struct mailbox_node *node, void *ctx)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static size_t batch_bytes(const struct store_batch *batch)
-{
-    size_t total = 0;
-
-    for (size_t i = 0; i < batch->op_count; i++) {
-        total += store_op_bytes(&batch->ops[i]);
-    }
-    return total;
-}
-
 /* A shard that no database has. */
 static bool is_shard(const struct sqlite_client *client, uint32_t shard)
 {
@@ -296,20 +287,12 @@ static bool is_shard(const struct sqlite_client *client, uint32_t shard)
 static int sqlite_write(struct store *store, struct store_batch *batch)
 {
     struct sqlite_client *client = client_of(store);
+    struct batch_limits limits = {client->shared->database_count,
+                                  client->shared->databases[0].shard_count, store->stream_count};
+    int code = client->is_closing ? ERR_CLOSED : batch_check(batch, &limits);
 
-    if (client->is_closing) {
-        return ERR_CLOSED;
-    }
-    if (batch->op_count > BATCH_OP_COUNT_MAX || batch_bytes(batch) > BATCH_BYTES_MAX) {
-        return ERR_TOO_LARGE;
-    }
-    if (batch->database >= client->shared->database_count) {
-        return ERR_INVALID;
-    }
-    for (size_t i = 0; i < batch->op_count; i++) {
-        if (!is_shard(client, batch->ops[i].shard)) {
-            return ERR_INVALID;
-        }
+    if (code != 0) {
+        return code;
     }
     return give(client, &sqlite_write_type, batch, batch->database);
 }
