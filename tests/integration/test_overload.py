@@ -241,13 +241,13 @@ def judge_polite(world, clients):
 def slow_commits(world, stall):
     """Each commit waits 50 ms, and more creates wait than one database may have waiting."""
     seconds = 30 if world.is_long else 4
-    count = 300_000 if world.is_long else 100_000  # seconds of them: figures are read now and then
+    count = 300_000 if world.is_long else 200_000  # seconds of them: figures are read now and then
     refused = world.broker.metric("foliot_calls_refused_total")
     world.start_quiet(seconds)
     as_admin(world.cluster, f"ALTER SYSTEM SET commit_delay = {COMMIT_US}",
              "ALTER SYSTEM SET commit_siblings = 0", "SELECT pg_reload_conf()")
     load = world.cluster.start_load(
-        "flood", "--queue", "quiet", "--count", str(count), "--batch", "1000", "--outstanding", "32",
+        "flood", "--queue", "quiet", "--count", str(count), "--batch", "1000", "--outstanding", "96",
         "--delay-min", "300d", "--patience", "120s", "--out", "/dev/null")
     polite = [Polite(world.broker.grpc, number) for number in range(POLITE_COUNT)]
     world.until("the flood to be answered", lambda: not load.alive(), 240, "foliot_commit_seconds",
