@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import types
+import typing
 
 from processes import end_on_signals, Ended, tied, uninterrupted
 
@@ -308,7 +309,7 @@ class Cluster:
 
     def kill(self, name, limit_s=3):
         """kill -9 of a broker, at a moment when one of its transactions has written and has not
-        committed, if such a moment comes within the limit. When (µs), and whether it came."""
+        committed, if such a moment comes within the limit."""
         instance = self.instance(name)
         psql = Psql(self.pg[0])
         query = ("SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND "
@@ -317,11 +318,12 @@ class Cluster:
         in_flight = False
         while not in_flight and time.monotonic() < end:
             in_flight = psql.ask(query) != ["0"]
-        kill_us = time.time_ns() // 1000
+        at_us = time.time_ns() // 1000
         self.brokers[name].popen.kill()
         self.brokers[name].popen.wait()
+        dead_us = time.time_ns() // 1000
         psql.close()
-        return kill_us, in_flight
+        return Kill(at_us, dead_us, in_flight)
 
     def close(self):
         for process in reversed(self.processes):
@@ -357,6 +359,13 @@ class DevCluster(Cluster):
 
 def shard_of(task_id, shards):
     return int(task_id[:3], 16) % shards
+
+
+class Kill(typing.NamedTuple):
+    """A kill -9 of a broker. Times in microseconds since 1970."""
+    at_us: int
+    dead_us: int      # It sent nothing after this; between the two it may have.
+    in_flight: bool   # One of its transactions had written and not committed.
 
 
 class Judge:
@@ -414,20 +423,21 @@ class Judge:
                 found[shard].append(lines[0])
         return found
 
-    def outage(self, kill_us, shards, end_us=sys.maxsize):
+    def outage(self, kill, shards, end_us=sys.maxsize):
         """The gap after a kill, and the worst lateness behind it. A shard works again with the first
-        attempt that is on time for a task due after the kill (what was sent before it was due before
-        it); the gap lasts until the last late task of those due before that has been attempted."""
+        attempt that is on time for a task due after the broker was dead (what that sent was due while
+        it lived); the gap lasts until the last late task of those due before that has been attempted.
+        """
         gap_us = worst_us = 0
-        for lines in self.firsts(kill_us, shards, end_us).values():
-            again_us = min((line["actualUs"] for line in lines
-                            if line["latenessUs"] <= ON_TIME_US and line["dueMs"] * 1000 > kill_us),
+        for lines in self.firsts(kill.at_us, shards, end_us).values():
+            again_us = min((line["actualUs"] for line in lines if
+                            line["latenessUs"] <= ON_TIME_US and line["dueMs"] * 1000 > kill.dead_us),
                            default=sys.maxsize)
             for line in lines:
                 if line["dueMs"] * 1000 > again_us:
                     worst_us = max(worst_us, line["latenessUs"])
                 elif line["latenessUs"] > ON_TIME_US:
-                    gap_us = max(gap_us, line["actualUs"] - kill_us)
+                    gap_us = max(gap_us, line["actualUs"] - kill.at_us)
         return gap_us, worst_us
 
     def lateness(self, keep=lambda line: True):

@@ -167,7 +167,8 @@ def takeover(sizes, _):
             cluster.start_broker("b")
             harness.until("the second broker", cluster.brokers["b"].is_ready, 60)
             lost = {shard for shard, name in cluster.owners().items() if name == "a"}
-            kill_us, _ = cluster.kill("a")
+            kill = cluster.kill("a")
+            kill_us = kill.at_us
             harness.until("every shard to have an owner",
                           lambda: cluster.owned() == TAKEOVER_SHARDS, 60)
             owned_s = time.time() - kill_us / 1e6
@@ -180,7 +181,7 @@ def takeover(sizes, _):
                      if judge.answered[task] * 1000 < kill_us + MEASURED_US]
             if never:
                 raise RuntimeError(f"{len(never)} tasks due within half a minute of the kill never came")
-            gap_us, _ = judge.outage(kill_us, lost)
+            gap_us, _ = judge.outage(kill, lost)
             full_us = full_speed_us(judge, kill_us)
             print(f"{size:>12}  {owned_s:>8.2f} s  {gap_us / 1e6:>6.2f} s  {full_us / 1e6:>8.1f} s",
                   flush=True)

@@ -386,7 +386,7 @@ def moves(options, table):
             for broker in cluster.brokers.values()))
         time.sleep(2)
         gone = {shard for shard, owner in cluster.owners().items() if owner == "b"}
-        kill_us, _ = cluster.kill("b")
+        kill = cluster.kill("b")
         time.sleep(SESSION_S + TICK_S + SLACK_S + 3)
         load.signal(15)
         harness.until("the load to end", lambda: not load.alive(), 60)
@@ -394,7 +394,7 @@ def moves(options, table):
         judge.read_load(load.out)
         judge.read_receiver(cluster.receiver.out)
     ours, others = pauses(judge, moved, start_us, end_us)
-    gap_us, _ = judge.outage(kill_us, gone)
+    gap_us, _ = judge.outage(kill, gone)
     table.add("planned move, pause per moved shard, p99", harness.quantile(ours, 990) / 1000, "ms",
               200, "50 ms", True,
               note=f"{len(ours)} shards moved; of the others p99 "

@@ -191,9 +191,10 @@ def acquired_us(run, shards):
 
 def judge_hit(run, hit, bumps):
     """Hold one kill against the promise, and say where the time of its gap went."""
-    kill_us, shards, end_us, given = hit
+    kill, shards, end_us, given = hit
+    kill_us = kill.at_us
     limit_us = int((SESSION_S + TICK_S + SLACK_S) * 1e6)
-    gap_us, worst_us = run.judge.outage(kill_us, shards, end_us)
+    gap_us, worst_us = run.judge.outage(kill, shards, end_us)
     taken = [line for line in bumps if line.shard in shards and kill_us < line.at_us < end_us]
     stalled = run.probe.share(kill_us, end_us)
     is_excused = stalled > 0.01
@@ -224,10 +225,10 @@ def kills(options):
             name = "ab"[number % 2]
             run.share_out()
             shards = shards_of(run, name)
-            kill_us, in_flight = run.cluster.kill(name)
+            kill = run.cluster.kill(name)
             time.sleep(SESSION_S + TICK_S + 2)  # The gap is measured without the victim's help.
-            hits.append((kill_us, shards, time.time_ns() // 1000, acquired_us(run, shards)))
-            count += in_flight
+            hits.append((kill, shards, time.time_ns() // 1000, acquired_us(run, shards)))
+            count += kill.in_flight
             run.restart(name)
         run.finish()
         bumps = run.audit.lines("bump")

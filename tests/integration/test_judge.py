@@ -80,9 +80,11 @@ def a_repeat_before_the_deadline_is_found():
 
 
 def gap_of(calls, shards, *end_us):
-    """Gap in ms and worst lateness behind it in ms, after a kill at DUE_MS."""
+    """Gap in ms and worst lateness behind it in ms, after a kill at DUE_MS, of a broker that was dead
+    20 ms later."""
     tasks = {line["taskId"] for line in calls}
-    gap_us, worst_us = judge_of(tasks, calls).outage(DUE_MS * 1000, shards, *end_us)
+    kill = harness.Kill(DUE_MS * 1000, DUE_MS * 1000 + 20_000, True)
+    gap_us, worst_us = judge_of(tasks, calls).outage(kill, shards, *end_us)
     return gap_us // 1000, worst_us // 1000
 
 
@@ -110,6 +112,12 @@ def an_attempt_sent_before_the_kill_ends_no_gap():
     assert gap_of(calls, {2}) == (6_000, 0)
 
 
+def an_attempt_sent_by_the_dying_ends_no_gap():
+    calls = [call(task_of(2, 1), 15, due_ms=DUE_MS + 15),
+             call(task_of(2, 2), 6_000, due_ms=DUE_MS + 2_000)]
+    assert gap_of(calls, {2}) == (6_000, 0)
+
+
 def lateness_behind_a_gap_is_told_apart():
     calls = [call(task_of(2, 1), 4_000, due_ms=DUE_MS + 1_000),
              call(task_of(2, 2), 4_100, due_ms=DUE_MS + 4_050),
@@ -122,7 +130,8 @@ CASES = [a_good_history_is_good, a_repeat_after_the_deadline_is_good, a_lost_tas
          a_number_that_does_not_rise_is_found, a_repeat_before_the_deadline_is_found,
          a_gap_ends_with_the_last_late_first_attempt_of_the_shards,
          a_gap_lasts_until_all_that_became_due_in_it_was_attempted,
-         an_attempt_sent_before_the_kill_ends_no_gap, lateness_behind_a_gap_is_told_apart]
+         an_attempt_sent_before_the_kill_ends_no_gap, an_attempt_sent_by_the_dying_ends_no_gap,
+         lateness_behind_a_gap_is_told_apart]
 
 
 def main():
