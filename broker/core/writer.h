@@ -62,7 +62,7 @@ void writer_hurry_all(struct writer *writer);
 
 /*
  * An outcome, or the end of a task that is given up, has been added: hurry if somebody waits for
- * it. That is the task itself, which goes on; the next of its order key; a shard that is to be
+ * it. That is the task itself, if it goes on soon; the next of its order key; a shard that is to be
  * released; those that could not start soon, because nearly as many are claimed or run as may be;
  * and a queue for which an outcome that is lost with this process is a dead letter.
  */

@@ -174,17 +174,52 @@ Test(broker_company, who_finds_no_room_does_not_wait_for_outcomes)
     rig_close(&rig);
 }
 
-Test(broker_company, a_task_that_goes_on_does_not_wait)
+Test(broker_company, a_task_that_goes_on_soon_does_not_wait)
 {
     static struct rig rig;
+    struct queue queue = rig_queue(1, 100);
 
-    open_running(&rig, TASKS, 100);
+    queue.retry.initial_ms = BROKER_SETTLE_WAIT_US / US_PER_MS;
+    open_running_of(&rig, &queue, TASKS);
     rig_end(&rig, 0, OUTCOME_DONE);
     rig_end(&rig, 1, OUTCOME_DONE);
     rig_end(&rig, SHARDS, OUTCOME_RETRY);
     must_have_now(&rig, TASKS - 1); // With it the other one of its shard.
     cr_assert_eq(stats_of(&rig).retried, 1);
     cr_assert_eq(stats_of(&rig).done, 1);
+    rig_close(&rig);
+}
+
+Test(broker_company, a_retry_that_is_a_while_off_waits_and_is_on_time)
+{
+    static struct rig rig;
+    struct queue queue = rig_queue(1, 100);
+    wall_ms due_ms;
+
+    queue.retry.initial_ms = 3 * BROKER_SETTLE_WAIT_US / US_PER_MS;
+    open_running_of(&rig, &queue, 1);
+    due_ms = rig_time(&rig) + queue.retry.initial_ms;
+    rig_end(&rig, 0, OUTCOME_RETRY);
+    sleep_for(&rig, FIRST_MS);
+    cr_assert_eq(stats_of(&rig).retried, 0);
+    must_have_now(&rig, 1);
+    cr_assert_eq(stats_of(&rig).retried, 1);
+    rig_pass(&rig, due_ms - rig_time(&rig) - 1);
+    cr_assert_eq(rig.seen_count, 1);
+    rig_pass(&rig, 2);
+    cr_assert_eq(rig.seen_count, 2);
+    rig_close(&rig);
+}
+
+Test(broker_company, a_dead_letter_waits)
+{
+    static struct rig rig;
+
+    open_running(&rig, 1, 100);
+    rig_end(&rig, 0, OUTCOME_DEAD);
+    sleep_for(&rig, FIRST_MS);
+    must_have_now(&rig, 0);
+    cr_assert_eq(stats_of(&rig).dead, 1);
     rig_close(&rig);
 }
 
