@@ -460,6 +460,8 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
                                 .limit = limit,
                                 .queue = park == NULL ? 0 : park->queue->queue.id,
                                 .cb = page_done};
+    // Also if it is refused: then it has come to nothing.
+    shard->page_count[of_past] += park == NULL ? 1 : 0;
     if (park == NULL &&
         park_numbers(shard, of_past ? shard->split : place_end, page, &shard->page_numbers) != 0) {
         shard_retry_later(shard);
@@ -477,9 +479,7 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
         shard->page_numbers = NULL;
         return;
     }
-    if (park == NULL) {
-        shard->page_count[of_past]++;
-    } else {
+    if (park != NULL) {
         park->queue->reading += limit;
     }
 }

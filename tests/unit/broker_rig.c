@@ -131,9 +131,13 @@ static int door_write(struct store *store, struct store_batch *batch)
 static int door_read(struct store *store, struct store_read *read)
 {
     struct rig *rig = CONTAINER_OF(store, struct rig, door);
-    struct rig_passage *passage = pass(rig, read, read->owner);
+    struct rig_passage *passage;
     int err;
 
+    if (read == rig->refused) {
+        return ERR_NO_MEMORY;
+    }
+    passage = pass(rig, read, read->owner);
     passage->cb.read = read->cb;
     rig->rows_read = read->kind == STORE_READ_TASKS ? read : rig->rows_read;
     read->cb = on_read;

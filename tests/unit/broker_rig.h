@@ -41,6 +41,7 @@ struct rig {
     bool in_core;                       /* the core is running, not what stands around it */
     const struct store_read *rows_read; /* the last read of single rows */
     const void *held;                   /* a request that the store leaves alone; NULL: none */
+    const void *refused;                /* a read that it does not take; NULL: none */
     void (*on_write)(struct rig *rig, const struct store_batch *batch); /* NULL: nobody looks */
     void (*on_report)(struct rig *rig, const struct report *report);    /* NULL: of what was done */
     uint32_t writes;                                                    /* in flight */

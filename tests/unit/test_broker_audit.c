@@ -265,6 +265,39 @@ Test(broker_audit, says_nothing_of_a_loader_whose_page_takes_long)
     let_pages_take_long(true);
 }
 
+/* While shard 3 waits until the page of shard 2 has ended it is looked at; its own is not taken at
+ * first, and then it is looked at again. */
+static void refuse_page_at_once(span_ms after)
+{
+    struct shard *shards;
+
+    open_rig();
+    shards = rig.broker->shards;
+    insert_past_of(2, 1800000);
+    insert_past_of(3, 1800000);
+    rig.held = &shards[2].page;
+    rig_pass(&rig, after);
+    cr_assert(shards[2].is_paging && shards[3].is_past_waiting);
+    rig.refused = &shards[3].page;
+    rig.held = NULL;
+    rig_pass(&rig, 90);
+    rig.refused = NULL;
+    for (uint32_t i = 0; i < 30; i++) {
+        expect(0, 0, 0, 0);
+        rig_pass(&rig, 100);
+    }
+    cr_assert_eq(rig.seen_count, 2);
+    rig_close(&rig);
+}
+
+Test(broker_audit, says_nothing_of_a_page_that_is_not_taken_once)
+{
+    // It waits from a second on, and there is a turn of the auditor each 1.3 s.
+    for (span_ms after = 1100; after < 2600; after += 50) {
+        refuse_page_at_once(after);
+    }
+}
+
 static void let_pages_come_to_nothing(bool of_past)
 {
     hold_pages(of_past);
