@@ -191,17 +191,15 @@ static bool is_nearly_full(size_t count, size_t max)
     return count >= max - max / 4;
 }
 
-/* Would the task wait for its outcome if that waited? One that comes again is claimed a lead before
- * it is due; by then the longest wait and the commit in flight have to be over. */
+/* A task that does not end with this: would it wait for its outcome if that waited? One that comes
+ * again is claimed a lead before it is due; by then the longest wait and the commit in flight have
+ * to be over. */
 static bool goes_on_soon(const struct shard *shard, const struct store_op *op)
 {
     const struct broker *broker = shard->broker;
     span_ms settled_ms = ms_ceil(broker->options.settle_wait_us + commits_us(writer_of(shard)));
     wall_ms claim_ms = time_sub(op->task.due_ms, broker->databases[shard->database].lead_ms);
 
-    if (op->kind != STORE_CHANGE) {
-        return false; // It ends.
-    }
     return !op->set_due || claim_ms < time_add(upper_ms(broker, shard->database), settled_ms);
 }
 
@@ -214,8 +212,9 @@ void writer_hurry_awaited(struct shard *shard, const struct entry *entry, const 
     if (is_nearly_full((size_t)queue->flights + queue->fetching, queue->queue.concurrency_max) ||
         is_nearly_full(pool_used(&broker->flights), FLIGHTS_MAX)) {
         writer_hurry_all(writer);
-    } else if (goes_on_soon(shard, op) || shard->state != SHARD_ACTIVE ||
-               entry_block(entry)->order_len > 0 || queue->queue.at_most_once) {
+    } else if ((op->kind == STORE_CHANGE && goes_on_soon(shard, op)) ||
+               shard->state != SHARD_ACTIVE || entry_block(entry)->order_len > 0 ||
+               queue->queue.at_most_once) {
         writer_hurry(shard);
     }
 }
