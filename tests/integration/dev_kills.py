@@ -184,21 +184,23 @@ class Run:
 
     def hurt(self):
         dev, channel = self.start()
+        channels = [channel]  # Open to the end: a worker may still be about to call by one of them.
         workers = [Worker(self, number) for number in range(WORKERS)]
         for worker in workers:
             worker.start()
         for _ in range(self.kills):
             time.sleep(self.prng.uniform(*LIFE_S))
             dev.kill()
-            before = channel
             dev, channel = self.start()
-            before.close()
+            channels.append(channel)
         time.sleep(1)
         self.is_over = True
         for worker in workers:
             worker.join(PATIENCE_S + 5)
             if worker.error is not None:
                 self.faults.append(f"worker {worker.number}: {worker.error}")
+        for channel in channels:
+            channel.close()
         return dev, [task for worker in workers for task in worker.tasks]
 
     def wait_for_last(self, tasks):
