@@ -138,8 +138,8 @@ static const struct config_option OPTIONS[] = {
      .low = MEMORY_TASKS_MIN,
      .high = 100000000,
      .value = "N",
-     .doc = "Most tasks held in memory; the window shrinks to fit, to a minute or two. What is due "
-            "within that has to fit, or tasks may be late."},
+     .doc = "Most tasks held in memory; the window shrinks to fit, to a minute or two. Of a queue "
+            "with more due within that, tasks may be late; those of others are not."},
     {.key = "memory.window",
      .type = OPTION_SPAN,
      .field = FIELD(memory_window_ms),

@@ -78,7 +78,7 @@ static const struct row ROWS[] = {
     {"foliot_outcomes_unknown_total", "Attempts whose outcome was never learned.", ROW_COUNT64,
      FIGURE(broker.unknown), NULL},
     {"foliot_tasks_in_memory", "Tasks held in memory.", ROW_GAUGE32, FIGURE(broker.entries), NULL},
-    {"foliot_parked", "Queues, per shard, whose due tasks wait in the database for room.",
+    {"foliot_parked", "Queues, per shard, with tasks that wait in the database for room.",
      ROW_GAUGE32, FIGURE(broker.parks), NULL},
     {"foliot_order_keys", "Order keys whose tasks have come up and that are remembered.",
      ROW_GAUGE32, FIGURE(broker.orders), NULL},

@@ -203,8 +203,8 @@ MUTANTS = {
         core("window.c", "    if (!shard->is_paging || shard->page_serial != shard->serial ||\n",
              "    if (seq != 0 || !shard->is_paging || shard->page_serial != shard->serial ||\n")]),
     "park-skips-one": ("K-7 audit", [
-        core("window.c", "before(place_at(entry->due_ms, entry->seq)))) {",
-             "place_at(entry->due_ms, entry->seq))) {")]),
+        core("window.c", "before(place_at(due_ms, entry->seq)))) {",
+             "place_at(due_ms, entry->seq))) {")]),
     "park-unskipped": ("K-7 audit", [
         core("window.c", "page->queue == 0 && parked != NULL &&",
              "page->queue != 0 && parked != NULL &&")]),
@@ -225,15 +225,18 @@ MUTANTS = {
     "blocked-queue-fills-memory": ("memory", [
         core("dispatch.c", "queue->line_len >= line_max(broker) && window_park",
              "queue->line_len > 1000000000 && window_park"),
-        core("window.c", "while (queue->line_len > max &&", "while (queue->line_len > max + 1000000 &&"),
+        core("shed.c", "while (queue->line_len > max &&", "while (queue->line_len > max + 1000000 &&"),
         core("window.c", "return queue != NULL && queue->line_len >= line_load_max(broker, queue) &&",
              "return queue != NULL && queue->line_len > 1000000000 &&"),
-        core("window.c", "if (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue) &&",
-             "if (queue->line_len > 1000000000 &&")]),
+        core("window.c", "(queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue)) ||",
+             "queue->line_len > 1000000000 ||")]),
+    "crowd-forgotten": ("K-7 audit", [
+        core("shed.c", "if (is_beyond(shard, broker->collected[i])) {",
+             "if (broker->collected[i] != NULL) {")]),
     "large-payload-kept": ("memory", [
         core("entry.c", "    entry->body.block = block_shed(entry->body.block);\n", ""),
-        core("entry.c", "if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {",
-             "if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX && task->payload.len == 0) {")]),
+        core("entry.c", "if (task->payload_len <= PAYLOAD_INLINE_BYTES_MAX) {",
+             "if (task->payload_len <= PAYLOAD_INLINE_BYTES_MAX || task->payload.len > 0) {")]),
     # --- time ---
     "delay-from-below": ("K-4", [
         core("call_task.c", "wall_ms upper = upper_ms(", "wall_ms upper = -500 + upper_ms("),

@@ -14,6 +14,7 @@
 #include "broker/core/reading.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
+#include "broker/core/shed.h"
 #include "broker/core/state.h"
 #include "broker/core/window.h"
 #include "broker/core/writer.h"
@@ -70,6 +71,7 @@ static void init_lists(struct broker *broker)
     broker->held_until = BOOT_NEVER;
     broker->orders_wake = BOOT_NEVER;
     broker->shed_shard = options->cluster.shard_count;
+    broker->crowd_len = UINT32_MAX;
     broker->self = options->self;
     broker->placement_at = BOOT_NEVER;
     broker->publish_at = BOOT_NEVER;
@@ -195,7 +197,7 @@ static void scan(struct broker *broker)
 {
     broker->scan_at = beat_after(broker->now.boot, beat_us(broker->options.session_timeout_ms));
     membership_scan(broker);
-    window_adapt(broker);
+    shed_adapt(broker);
     audit_step(broker);
     for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
         if (!shard_is_at_rest(&broker->shards[i])) {
@@ -245,7 +247,7 @@ void broker_tick(struct broker *broker, const struct now *now)
     dispatch_step(broker);
     order_step(broker);
     window_refill(broker);
-    window_shed(broker);
+    shed_step(broker);
     for (uint32_t i = 0; i < broker->options.database_count; i++) {
         writer_step(&broker->databases[i].writer);
     }

@@ -13,6 +13,7 @@
 #include "broker/core/order.h"
 #include "broker/core/recent.h"
 #include "broker/core/shard.h"
+#include "broker/core/shed.h"
 #include "broker/core/sleep.h"
 #include "broker/core/task_life.h"
 #include "broker/core/visit.h"
@@ -82,7 +83,8 @@ static void take_in(struct shard *shard, const struct call *call)
     if (!window_has(shard, call->task.queue, call->task.due_ms, call->task.id.seq)) {
         return;
     }
-    if (sleep_new(shard, &call->task)) {
+    if ((shed_is_short(shard->broker) && window_leave_early(shard, &call->task)) ||
+        sleep_new(shard, &call->task)) {
         return;
     }
     entry = entry_new(shard, &call->task);

@@ -224,14 +224,14 @@ void entry_begin(struct entry *entry, const struct shard *shard, struct queue_st
     queue->entries++;
 }
 
-struct task task_without_large_payload(const struct task *task)
+const struct task *task_as_kept(const struct task *task, struct task *copy)
 {
-    struct task small = *task;
-
-    if (task->payload_len > PAYLOAD_INLINE_BYTES_MAX) {
-        small.payload = (struct slice){NULL, 0};
+    if (task->payload_len <= PAYLOAD_INLINE_BYTES_MAX) {
+        return task;
     }
-    return small;
+    *copy = *task;
+    copy->payload = (struct slice){NULL, 0};
+    return copy;
 }
 
 struct entry *entry_new(struct shard *shard, const struct task *task)
@@ -239,7 +239,7 @@ struct entry *entry_new(struct shard *shard, const struct task *task)
     struct broker *broker = shard->broker;
     struct queue_state *queue = queue_state_get(broker, task->queue);
     struct entry *entry = NULL;
-    struct task small = task_without_large_payload(task);
+    struct task copy;
     uint32_t number = 0;
 
     if (queue != NULL && entry_room(broker) > 0) {
@@ -251,7 +251,7 @@ struct entry *entry_new(struct shard *shard, const struct task *task)
     entry = slabs_at(&broker->entries, number);
     memset(entry, 0, sizeof(*entry));
     entry->seq = task->id.seq;
-    entry->body.block = block_new(&small);
+    entry->body.block = block_new(task_as_kept(task, &copy));
     if (entry->body.block == NULL || entry_peek(shard, entry->seq) != NULL ||
         entry_index_put(&shard->entries, &broker->entries, number) != 0) {
         mem_free(entry->body.block);

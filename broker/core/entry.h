@@ -22,8 +22,9 @@ MUST_USE struct entry *entry_new(struct shard *shard, const struct task *task);
 void entry_begin(struct entry *entry, const struct shard *shard, struct queue_state *queue,
                  const struct task *task);
 
-/* A task as it is kept in memory: a large payload is read with the claim. */
-struct task task_without_large_payload(const struct task *task);
+/* A task as it is kept in memory: a large payload is read with the claim. Of such a one it is
+ * `copy` without it. */
+const struct task *task_as_kept(const struct task *task, struct task *copy);
 
 /*
  * Take an entry out of everything and free it with its block.

@@ -31,7 +31,7 @@ void park_free_all(struct shard *shard);
 MUST_USE int park_numbers(const struct shard *shard, struct place end, struct store_read *read,
                           uint32_t **numbers);
 
-/* Of a queue's parks the one that has waited longest and whose shard `may_read`; NULL: none. */
-struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct shard *));
+/* Of a queue's parks that `may_read` the one that has waited longest; NULL: none. */
+struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct park *));
 
 #endif

@@ -143,13 +143,14 @@ bool sleep_new(struct shard *shard, const struct task *task)
     struct broker *broker = shard->broker;
     struct slabs *slabs = &broker->entries;
     struct queue_state *queue = queue_state_get(broker, task->queue);
-    struct task small = task_without_large_payload(task);
+    struct task copy;
+    const struct task *kept = task_as_kept(task, &copy);
     struct block head;
     uint32_t number = 0;
     struct entry *asleep;
     uint8_t *place = NULL;
 
-    block_head(&small, &head);
+    block_head(kept, &head);
     if (queue != NULL && entry_room(broker) > 0 && task->attempt == 0 && task->failures == 0 &&
         task->unknowns == 0 && is_long(shard, task->due_ms) &&
         entry_index_find(&shard->entries, slabs, task->id.seq) == 0) {
@@ -167,7 +168,7 @@ bool sleep_new(struct shard *shard, const struct task *task)
     }
     entry_begin(asleep, shard, queue, task);
     asleep->state = ENTRY_ASLEEP;
-    block_fill(place, &head, &small);
+    block_fill(place, &head, kept);
     wheel_add(&broker->databases[shard->database].waiting, &asleep->node, task->due_ms);
     return true;
 }

@@ -344,10 +344,11 @@ struct broker {
     uint32_t run_left;
     uint32_t first_queue;          /* whose turn it is to be served first */
     struct entry *collected[1024]; /* entry_collect()'s */
-    uint32_t shed_shard; /* window.c lets go of what is in this one; past all: of nothing */
-    uint32_t shed_chain; /* entry_walk.chain of that */
-    bool is_trimming;    /* there are lines that are still too long */
-    bool is_behind;      /* a step has left work for the next tick, which is now */
+    uint32_t shed_shard;           /* shed.c lets go of what is in this one; past all: of nothing */
+    uint32_t shed_chain;           /* entry_walk.chain of that */
+    uint32_t crowd_len;            /* queues with more tasks in memory crowd it if room is short */
+    bool is_trimming;              /* there are lines that are still too long */
+    bool is_behind;                /* a step has left work for the next tick, which is now */
 };
 
 /* Bounds of a database's clock, in whole milliseconds, as now says: what is due by it, what the

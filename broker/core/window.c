@@ -11,6 +11,7 @@
 #include "broker/core/order.h"
 #include "broker/core/park.h"
 #include "broker/core/shard.h"
+#include "broker/core/shed.h"
 #include "broker/core/sleep.h"
 #include "broker/core/task_life.h"
 #include "broker/core/writer.h"
@@ -18,17 +19,9 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
-/* Least window when memory is short: one bucket of due times and what is left of this one. */
-#define WINDOW_MS_MIN (INT64_C(1) << DUE_BUCKET_SHIFT)
-
 /* Most ids that may leave memory during one page: beyond it the page is thrown away and read anew.
  */
 #define GONE_MAX 65536U
-
-/* Entries and chains that one turn looks at for what a smaller window leaves out, and what it takes
- * from lines that are too long: a millisecond or two. */
-#define SHED_LOOKS 4096U
-#define TRIM_MAX   4096U
 
 /* Least page: with less room in memory than this none is asked for. */
 #define PAGE_ROW_COUNT_MIN 64U
@@ -159,11 +152,12 @@ static bool park(struct shard *shard, struct queue_state *queue, struct place pl
 
 bool window_park(struct shard *shard, struct entry *entry)
 {
-    if (!park(shard, entry_queue(shard->broker, entry),
-              before(place_at(entry->due_ms, entry->seq)))) {
+    wall_ms due_ms = entry_due_ms(entry);
+
+    if (!park(shard, entry_queue(shard->broker, entry), before(place_at(due_ms, entry->seq)))) {
         return false;
     }
-    tell(shard->broker, "park", shard, entry->seq, entry->due_ms, 0);
+    tell(shard->broker, "park", shard, entry->seq, due_ms, 0);
     entry_free(shard, entry);
     return true;
 }
@@ -254,7 +248,26 @@ static bool is_superfluous(const struct shard *shard, const struct task *row)
     const struct queue_state *queue = map_find(&broker->queue_index, row->queue);
 
     return queue != NULL && queue->line_len >= line_load_max(broker, queue) &&
-           row->due_ms <= lower_ms(broker, shard->database) && !is_claimed(shard, row);
+           row->due_ms <= lower_ms(broker, shard->database);
+}
+
+/* Leave a row that is not in memory, and those of its queue behind it, to the database. */
+static bool leave(struct shard *shard, const struct task *row)
+{
+    return park(shard, map_find(&shard->broker->queue_index, row->queue),
+                before(place_at(row->due_ms, row->id.seq)));
+}
+
+bool window_leave_early(struct shard *shard, const struct task *row)
+{
+    const struct broker *broker = shard->broker;
+    const struct queue_state *queue;
+
+    if (!shed_is_short(broker) || row->due_ms <= lower_ms(broker, shard->database)) {
+        return false;
+    }
+    queue = map_find(&broker->queue_index, row->queue);
+    return queue != NULL && shed_is_crowding(broker, queue) && leave(shard, row);
 }
 
 /* A row that is due goes into its line at once: that is what the line is measured by. */
@@ -297,8 +310,8 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
         !is_claimed(shard, row)) {
         return true; // It waits in the database: parked since the page was asked for.
     }
-    if (is_superfluous(shard, row) &&
-        park(shard, map_find(&shard->broker->queue_index, row->queue), before(place))) {
+    if (!is_claimed(shard, row) &&
+        ((is_superfluous(shard, row) && leave(shard, row)) || window_leave_early(shard, row))) {
         return page->queue == 0;
     }
     if (may_come_asleep(shard, row) && sleep_new(shard, row)) {
@@ -484,8 +497,15 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
     }
 }
 
-/* Park here, where the shard stands in one part, the queues whose lines are full: their rows would
- * only be read to be left out. */
+/* Whether rows of a queue need not be read in one part of a shard. */
+static bool is_full(const struct broker *broker, const struct queue_state *queue, bool of_past)
+{
+    return (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue)) ||
+           (!of_past && shed_is_crowding(broker, queue));
+}
+
+/* Park here, where the shard stands in one part, the queues whose lines are full, or that crowd
+ * memory: their rows would only be read to be left out. */
 static void park_full(struct shard *shard, bool of_past)
 {
     struct broker *broker = shard->broker;
@@ -493,8 +513,7 @@ static void park_full(struct shard *shard, bool of_past)
     for (uint32_t i = 0; i < broker->queue_count; i++) {
         struct queue_state *queue = broker->queues[i];
 
-        if (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue) &&
-            !park(shard, queue, *own_cursor(shard, of_past))) {
+        if (is_full(broker, queue, of_past) && !park(shard, queue, *own_cursor(shard, of_past))) {
             return;
         }
     }
@@ -575,10 +594,17 @@ void window_step(struct shard *shard)
     send_page(shard, NULL, false, limit);
 }
 
-/* A shard's own pages and those of its parks take turns. */
-static bool may_refill(const struct shard *shard)
+/* A shard's own pages and those of its parks take turns. Of a queue that crowds memory is read what
+ * was due before the present bucket: that takes the line's room, not that of others. */
+static bool may_refill(const struct park *park)
 {
-    return wants_page(shard) && (shard->is_loaded || !shard->was_parked);
+    const struct shard *shard = park->shard;
+    int64_t bucket = due_bucket(lower_ms(shard->broker, shard->database));
+    struct place present = {bucket - 1, INT64_MAX};
+
+    return wants_page(shard) && (shard->is_loaded || !shard->was_parked) &&
+           (place_is_before(park->cursor, present) ||
+            !shed_is_crowding(shard->broker, park->queue));
 }
 
 /* Read on for a queue whose line has become short. */
@@ -635,109 +661,10 @@ void window_reload(struct shard *shard)
     shard_retry_later(shard); // Memory is short.
 }
 
-/* What is due after a bucket need not be in memory any more, and is let go of bit by bit. */
-static void shrink_to(struct shard *shard, int64_t bucket)
+void window_shrink(struct shard *shard, int64_t bucket)
 {
     rewind_all(shard, (struct place){bucket, INT64_MAX});
     shard->target = time_min(shard->target, bucket);
-}
-
-/* Only quiet entries: a claim is never forgotten. No cursor is past the target, nor will be when a
- * page in flight has come. */
-static bool is_beyond(const struct shard *shard, const struct entry *entry)
-{
-    return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
-           due_bucket(entry_due_ms(entry)) > shard->target;
-}
-
-/* Whether what a smaller window leaves out is still being let go of. */
-static bool is_shedding(const struct broker *broker)
-{
-    return broker->shed_shard < broker->options.cluster.shard_count;
-}
-
-/* Let go of it: as much as is done in one turn. */
-static void shed(struct broker *broker)
-{
-    struct entry_walk walk = {broker->shed_chain, SHED_LOOKS};
-
-    while (is_shedding(broker) && walk.looks > 0) {
-        struct shard *shard = &broker->shards[broker->shed_shard];
-        size_t count = entry_collect(shard, &walk, is_beyond);
-
-        for (size_t i = 0; i < count; i++) {
-            entry_free(shard, broker->collected[i]);
-        }
-        if (walk.chain == 0 && count == 0) {
-            broker->shed_shard++;
-            walk.chain = UINT32_MAX;
-        }
-    }
-    broker->shed_chain = walk.chain;
-    broker->is_behind = broker->is_behind || is_shedding(broker);
-}
-
-/* Lines that have become too long, because others have lines too by now. The last come go, as many
- * as in one turn. */
-static void trim_lines(struct broker *broker)
-{
-    uint32_t count = 0;
-
-    broker->is_trimming = false;
-    for (uint32_t i = 0; i < broker->queue_count; i++) {
-        struct queue_state *queue = broker->queues[i];
-        uint32_t max = line_max(broker);
-
-        while (queue->line_len > max && !list_is_empty(&queue->ready)) {
-            struct entry *entry = CONTAINER_OF(queue->ready.previous, struct entry, ready);
-
-            if (count++ == TRIM_MAX) {
-                broker->is_trimming = true;
-                broker->is_behind = true;
-                return;
-            }
-            if (!window_park(&broker->shards[entry->shard], entry)) {
-                return;
-            }
-        }
-    }
-}
-
-void window_adapt(struct broker *broker)
-{
-    uint32_t max = broker->options.entry_count_max;
-    size_t used;
-
-    trim_lines(broker);
-    used = entry_count(broker);
-    if (used < max / 2 && broker->window_ms < broker->options.window_ms) {
-        broker->window_ms = time_min(broker->window_ms * 2, broker->options.window_ms);
-        return;
-    }
-    if (used < max - max / 8 || broker->window_ms <= WINDOW_MS_MIN || is_shedding(broker)) {
-        return;
-    }
-    broker->window_ms = time_max(broker->window_ms / 2, WINDOW_MS_MIN);
-    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
-        struct shard *shard = &broker->shards[i];
-
-        if (shard->state == SHARD_LOADING || shard->state == SHARD_ACTIVE) {
-            shrink_to(shard,
-                      due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
-        }
-    }
-    broker->shed_shard = 0;
-    broker->shed_chain = UINT32_MAX;
-}
-
-void window_shed(struct broker *broker)
-{
-    if (broker->is_trimming) {
-        trim_lines(broker);
-    }
-    if (is_shedding(broker)) {
-        shed(broker);
-    }
 }
 
 bool window_is_paging(const struct shard *shard, bool of_past)

@@ -4,9 +4,9 @@
  * or before the cursor is in memory, and what a page in flight may or may not contain counts as
  * inside, so that no answered write falls between a snapshot and its reply. A shard that is taken
  * begins with what is near; what was due a while ago has a cursor of its own and comes behind.
- * Memory that runs short shrinks the window instead of losing anything, and a queue that cannot
- * keep up has its rows left in the database, behind a cursor of its own. source: DESIGN 9, 10;
- * RELIABILITY H-9; ADR 0019, 0036
+ * Memory that runs short shrinks the window instead of losing anything (shed.h), and a queue that
+ * cannot keep up, or fills memory, has its rows left in the database, behind a cursor of its own.
+ * source: DESIGN 9, 10; RELIABILITY H-9; ADR 0019, 0036, 0043
  */
 #ifndef FOLIOT_BROKER_CORE_WINDOW_H
 #define FOLIOT_BROKER_CORE_WINDOW_H
@@ -31,13 +31,24 @@ bool window_is_ahead(const struct shard *shard, struct place place);
 void window_rewind(struct shard *shard, uint32_t queue, wall_ms due_ms, int64_t seq);
 
 /*
- * The line of the entry's queue is too long: free the entry and leave its row, and those behind it,
- * to the database until there is room.
+ * The line of the entry's queue is too long, or its queue crowds memory: free the entry and leave
+ * its row, and those behind it, to the database until there is room.
  *
- * shape:  quiet, without a flight.
+ * shape:  quiet, without a flight. It may be asleep.
  * result: false when memory is short; nothing has changed then.
  */
 bool window_park(struct shard *shard, struct entry *entry);
+
+/*
+ * Leave a row that is not in memory to the database, and those of its queue behind it, if it has
+ * time and its queue crowds memory.
+ *
+ * result: false also when memory is short; nothing has changed then.
+ */
+bool window_leave_early(struct shard *shard, const struct task *row);
+
+/* What is due after a bucket need not be in memory any more. What is, is the caller's to free. */
+void window_shrink(struct shard *shard, int64_t bucket);
 
 /* What was let go of may be missing: read everything again. */
 void window_reload(struct shard *shard);
@@ -59,12 +70,6 @@ void window_step(struct shard *shard);
 
 /* Once per tick: read on for queues that are parked somewhere and whose line has become short. */
 void window_refill(struct broker *broker);
-
-/* Once per tick: let go of some of what a smaller window, or a shorter line, leaves out. */
-void window_shed(struct broker *broker);
-
-/* Once a scan: shrink the window of all shards when entries run short, widen it when quiet. */
-void window_adapt(struct broker *broker);
 
 /* Whether a page of one part of a shard's own rows is being read, and how many of that part have
  * ended; those of its parks say nothing of its cursors. */

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Letting go of tasks, bit by bit: cursors are set back first, so that it is right in between.
+ */
+#include "broker/core/shed.h"
+
+#include "broker/core/entry.h"
+#include "broker/core/line.h"
+#include "broker/core/window.h"
+
+/* Least window when memory is short: one bucket of due times and what is left of this one. */
+#define WINDOW_MS_MIN (INT64_C(1) << DUE_BUCKET_SHIFT)
+
+/* Entries and chains that one turn looks at for what is let go of, and what it takes from lines
+ * that are too long: a millisecond or two. */
+#define SHED_LOOKS 4096U
+#define TRIM_MAX   4096U
+
+/* What is due so soon is not let go of: it would have to be read again at once. */
+#define SOON_MS (10 * MS_PER_S)
+
+bool shed_is_crowding(const struct broker *broker, const struct queue_state *queue)
+{
+    return shed_is_short(broker) && queue->entries > broker->crowd_len;
+}
+
+/* Only quiet entries: a claim is never forgotten. No cursor is past the target, nor will be when a
+ * page in flight has come. */
+static bool is_beyond(const struct shard *shard, const struct entry *entry)
+{
+    return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
+           due_bucket(entry_due_ms(entry)) > shard->target;
+}
+
+/* One that may wait in the database for a while, so that others have its room. */
+static bool is_crowd(const struct shard *shard, const struct entry *entry)
+{
+    wall_ms soon_ms = time_add(lower_ms(shard->broker, shard->database), SOON_MS);
+
+    return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
+           shard->state == SHARD_ACTIVE && entry_due_ms(entry) > soon_ms &&
+           shed_is_crowding(shard->broker, entry_queue(shard->broker, entry));
+}
+
+/* Whether there is still something to be let go of. */
+static bool is_shedding(const struct broker *broker)
+{
+    return broker->shed_shard < broker->options.cluster.shard_count;
+}
+
+static void begin(struct broker *broker)
+{
+    broker->shed_shard = 0;
+    broker->shed_chain = UINT32_MAX;
+}
+
+/* Free what was collected. False: it cannot be remembered where it is to be read again. */
+static bool let_go(struct shard *shard, size_t count)
+{
+    struct broker *broker = shard->broker;
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_beyond(shard, broker->collected[i])) {
+            entry_free(shard, broker->collected[i]);
+        } else if (!window_park(shard, broker->collected[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_too_much(const struct shard *shard, const struct entry *entry)
+{
+    return is_beyond(shard, entry) || is_crowd(shard, entry);
+}
+
+/* Let go of it: as much as is done in one turn. */
+static void shed(struct broker *broker)
+{
+    struct entry_walk walk = {broker->shed_chain, SHED_LOOKS};
+
+    while (is_shedding(broker) && walk.looks > 0) {
+        struct shard *shard = &broker->shards[broker->shed_shard];
+        size_t count = entry_collect(shard, &walk, is_too_much);
+
+        if (!let_go(shard, count)) {
+            broker->shed_shard = UINT32_MAX; // The next scan begins anew.
+        } else if (walk.chain == 0 && count == 0) {
+            broker->shed_shard++;
+            walk.chain = UINT32_MAX;
+        }
+    }
+    broker->shed_chain = walk.chain;
+    broker->is_behind = broker->is_behind || is_shedding(broker);
+}
+
+/* Lines that have become too long, because others have lines too by now. The last come go, as many
+ * as in one turn. */
+static void trim_lines(struct broker *broker)
+{
+    uint32_t count = 0;
+
+    broker->is_trimming = false;
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        struct queue_state *queue = broker->queues[i];
+        uint32_t max = line_max(broker);
+
+        while (queue->line_len > max && !list_is_empty(&queue->ready)) {
+            struct entry *entry = CONTAINER_OF(queue->ready.previous, struct entry, ready);
+
+            if (count++ == TRIM_MAX) {
+                broker->is_trimming = true;
+                broker->is_behind = true;
+                return;
+            }
+            if (!window_park(&broker->shards[entry->shard], entry)) {
+                return;
+            }
+        }
+    }
+}
+
+/* Whose tasks are too many, should room be short: those of a queue that has half as many as the one
+ * that has most, or more. */
+static void measure_crowd(struct broker *broker)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < broker->queue_count; i++) {
+        most = (uint32_t)time_max(most, broker->queues[i]->entries);
+    }
+    broker->crowd_len = most / 2;
+}
+
+/* Halve the window of all shards. */
+static void shrink(struct broker *broker)
+{
+    broker->window_ms = time_max(broker->window_ms / 2, WINDOW_MS_MIN);
+    for (uint32_t i = 0; i < broker->options.cluster.shard_count; i++) {
+        struct shard *shard = &broker->shards[i];
+
+        if (shard->state == SHARD_LOADING || shard->state == SHARD_ACTIVE) {
+            window_shrink(
+                shard, due_bucket(time_add(lower_ms(broker, shard->database), broker->window_ms)));
+        }
+    }
+    begin(broker);
+}
+
+void shed_adapt(struct broker *broker)
+{
+    uint32_t max = broker->options.entry_count_max;
+    size_t half_reserve = max / SHED_RESERVE_SHARE / 2;
+    size_t used;
+
+    trim_lines(broker);
+    measure_crowd(broker);
+    used = entry_count(broker);
+    if (used < max / 2 && broker->window_ms < broker->options.window_ms) {
+        broker->window_ms = time_min(broker->window_ms * 2, broker->options.window_ms);
+    } else if (is_shedding(broker)) {
+        return;
+    } else if (shed_is_short(broker) && broker->window_ms > WINDOW_MS_MIN) {
+        shrink(broker);
+    } else if (used >= max - half_reserve) {
+        begin(broker);
+    }
+}
+
+void shed_step(struct broker *broker)
+{
+    if (broker->is_trimming) {
+        trim_lines(broker);
+    }
+    if (is_shedding(broker)) {
+        shed(broker);
+    }
+}
