@@ -139,7 +139,7 @@ static const struct config_option OPTIONS[] = {
      .high = 100000000,
      .value = "N",
      .doc = "Most tasks held in memory; the window shrinks to fit, to a minute or two. Of a queue "
-            "with more due within that, tasks may be late; those of others are not."},
+            "with more due within that, tasks may be late."},
     {.key = "memory.window",
      .type = OPTION_SPAN,
      .field = FIELD(memory_window_ms),

@@ -6,6 +6,7 @@
 
 #include "broker/core/entry.h"
 #include "broker/core/order.h"
+#include "broker/core/park.h"
 #include "broker/core/window.h"
 
 enum task_state explain_state(const struct entry *entry, const struct task *row)
@@ -72,7 +73,8 @@ static void explain_waiting(const struct shard *shard, const struct task *row,
     if (row->due_ms > lower_ms(broker, shard->database)) {
         out->reason = row->failures + row->unknowns > 0 ? TASK_WAIT_BACKOFF : TASK_WAIT_DUE;
         out->until_ms = row->due_ms;
-    } else if (window_is_ahead(shard, place_at(row->due_ms, row->id.seq))) {
+    } else if (window_is_ahead(shard, place_at(row->due_ms, row->id.seq)) ||
+               (queue != NULL && queue->line_len == 0 && park_find(shard, row->queue) != NULL)) {
         out->reason = TASK_WAIT_LOADING;
     } else if (queue != NULL) {
         explain_ready(broker, queue, out);

@@ -88,7 +88,7 @@ enum task_wait_reason {
     TASK_WAIT_TARGET,  /* its target had no room a moment ago */
     TASK_WAIT_ATTEMPT, /* the end of an attempt */
     TASK_WAIT_OUTCOME, /* the deadline of an attempt whose outcome nobody knows */
-    TASK_WAIT_LOADING, /* its shard has just been taken */
+    TASK_WAIT_LOADING, /* its shard has just been taken, or memory is short */
     TASK_WAIT_WRITE,   /* a write of it */
     TASK_WAIT_QUEUE_UNKNOWN,
     TASK_WAIT_LINE, /* its turn in the line of its queue */

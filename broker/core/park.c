@@ -86,14 +86,15 @@ int park_numbers(const struct shard *shard, struct place end, struct store_read 
     return 0;
 }
 
-struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct park *))
+struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct shard *))
 {
     struct park *first = NULL;
 
     list_foreach (link, &queue->parks) {
         struct park *park = CONTAINER_OF(link, struct park, link);
 
-        if ((first == NULL || place_is_before(park->cursor, first->cursor)) && may_read(park)) {
+        if (may_read(park->shard) &&
+            (first == NULL || place_is_before(park->cursor, first->cursor))) {
             first = park;
         }
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queues whose rows wait in the database: a queue with a full line is parked in a shard, with a
- * cursor of its own. Its rows up to the cursor are in memory; those behind are left out of the
- * shard's pages, and read from the cursor on when the line has room again. source: ADR 0016, 0020
+ * Queues whose rows wait in the database: a queue with a full line, or that crowds memory, is
+ * parked in a shard, with a cursor of its own. Its rows up to the cursor are in memory; those
+ * behind are left out of the shard's pages, and read from the cursor on when there is room again.
+ * source: ADR 0016, 0019, 0043
  */
 #ifndef FOLIOT_BROKER_CORE_PARK_H
 #define FOLIOT_BROKER_CORE_PARK_H
@@ -31,7 +32,7 @@ void park_free_all(struct shard *shard);
 MUST_USE int park_numbers(const struct shard *shard, struct place end, struct store_read *read,
                           uint32_t **numbers);
 
-/* Of a queue's parks that `may_read` the one that has waited longest; NULL: none. */
-struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct park *));
+/* Of a queue's parks the one that has waited longest and whose shard `may_read`; NULL: none. */
+struct park *park_first(const struct queue_state *queue, bool (*may_read)(const struct shard *));
 
 #endif

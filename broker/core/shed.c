@@ -6,6 +6,7 @@
 
 #include "broker/core/entry.h"
 #include "broker/core/line.h"
+#include "broker/core/park.h"
 #include "broker/core/window.h"
 
 /* Least window when memory is short: one bucket of due times and what is left of this one. */
@@ -16,12 +17,37 @@
 #define SHED_LOOKS 4096U
 #define TRIM_MAX   4096U
 
+/* Most queues that can crowd memory at a time. */
+#define CROWDS_MAX 32U
+
 /* What is due so soon is not let go of: it would have to be read again at once. */
 #define SOON_MS (10 * MS_PER_S)
 
-bool shed_is_crowding(const struct broker *broker, const struct queue_state *queue)
+static uint32_t reserve(const struct broker *broker)
 {
-    return shed_is_short(broker) && queue->entries > broker->crowd_len;
+    return broker->options.entry_count_max / SHED_RESERVE_SHARE;
+}
+
+/* Whether a queue has so many tasks in memory that it is one of those that fill it. */
+static bool is_large(const struct broker *broker, const struct queue_state *queue)
+{
+    return queue->entries > broker->crowd_len;
+}
+
+size_t shed_room(const struct broker *broker, const struct queue_state *queue, bool is_ahead)
+{
+    size_t room = entry_room(broker);
+    size_t kept = !is_large(broker, queue)                 ? 0
+                  : is_ahead || broker->is_present_crowded ? reserve(broker)
+                                                           : reserve(broker) / 4;
+
+    return room > kept ? room - kept : 0;
+}
+
+/* Whether half of what is kept for others is taken, too. */
+static bool is_very_short(const struct broker *broker)
+{
+    return entry_room(broker) < reserve(broker) / 2;
 }
 
 /* Only quiet entries: a claim is never forgotten. No cursor is past the target, nor will be when a
@@ -32,14 +58,20 @@ static bool is_beyond(const struct shard *shard, const struct entry *entry)
            due_bucket(entry_due_ms(entry)) > shard->target;
 }
 
-/* One that may wait in the database for a while, so that others have its room. */
+/* One that may wait in the database for a while, so that others have its room. It has to be
+ * remembered where it is. */
 static bool is_crowd(const struct shard *shard, const struct entry *entry)
 {
-    wall_ms soon_ms = time_add(lower_ms(shard->broker, shard->database), SOON_MS);
+    struct broker *broker = shard->broker;
+    wall_ms now_ms = lower_ms(broker, shard->database);
+    wall_ms due_ms = entry_due_ms(entry);
+    const struct queue_state *queue = entry_queue(broker, entry);
 
     return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
-           shard->state == SHARD_ACTIVE && entry_due_ms(entry) > soon_ms &&
-           shed_is_crowding(shard->broker, entry_queue(shard->broker, entry));
+           shard->state == SHARD_ACTIVE && due_ms > time_add(now_ms, SOON_MS) &&
+           (broker->is_present_crowded || due_bucket(due_ms) > due_bucket(now_ms)) &&
+           shed_is_short(broker) && is_large(broker, queue) &&
+           (park_find(shard, queue->queue.id) != NULL || pool_used(&broker->parks) < PARKS_MAX);
 }
 
 /* Whether there is still something to be let go of. */
@@ -90,6 +122,9 @@ static void shed(struct broker *broker)
             walk.chain = UINT32_MAX;
         }
     }
+    if (!is_shedding(broker) && broker->window_ms <= WINDOW_MS_MIN) {
+        broker->is_present_crowded = broker->is_present_crowded || is_very_short(broker);
+    }
     broker->shed_chain = walk.chain;
     broker->is_behind = broker->is_behind || is_shedding(broker);
 }
@@ -120,8 +155,8 @@ static void trim_lines(struct broker *broker)
     }
 }
 
-/* Whose tasks are too many, should room be short: those of a queue that has half as many as the one
- * that has most, or more. */
+/* Whose tasks are too many, should room be short: those of a queue that has more than half as many
+ * as the one that has most, and more than a fair share, so that parks never run out. */
 static void measure_crowd(struct broker *broker)
 {
     uint32_t most = 0;
@@ -129,7 +164,7 @@ static void measure_crowd(struct broker *broker)
     for (uint32_t i = 0; i < broker->queue_count; i++) {
         most = (uint32_t)time_max(most, broker->queues[i]->entries);
     }
-    broker->crowd_len = most / 2;
+    broker->crowd_len = (uint32_t)time_max(most / 2, broker->options.entry_count_max / CROWDS_MAX);
 }
 
 /* Halve the window of all shards. */
@@ -150,19 +185,19 @@ static void shrink(struct broker *broker)
 void shed_adapt(struct broker *broker)
 {
     uint32_t max = broker->options.entry_count_max;
-    size_t half_reserve = max / SHED_RESERVE_SHARE / 2;
     size_t used;
 
     trim_lines(broker);
     measure_crowd(broker);
     used = entry_count(broker);
+    broker->is_present_crowded = broker->is_present_crowded && used > max - 2 * reserve(broker);
     if (used < max / 2 && broker->window_ms < broker->options.window_ms) {
         broker->window_ms = time_min(broker->window_ms * 2, broker->options.window_ms);
     } else if (is_shedding(broker)) {
         return;
     } else if (shed_is_short(broker) && broker->window_ms > WINDOW_MS_MIN) {
         shrink(broker);
-    } else if (used >= max - half_reserve) {
+    } else if (is_very_short(broker)) {
         begin(broker);
     }
 }

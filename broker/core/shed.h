@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What memory has no room for. The window shrinks to a minute or two; lines that are too long are
- * cut; and of a queue that then still takes most of the memory so much waits in the database that
- * what others have has room. Nothing is lost: all of it is before a cursor, and is read again.
+ * cut; and of a queue that takes most of the memory so much waits in the database that what others
+ * have has room. Nothing is lost: all of it is behind a cursor, and is read again.
  * source: DESIGN 9, 10; ADR 0019, 0043
  */
 #ifndef FOLIOT_BROKER_CORE_SHED_H
@@ -14,7 +14,7 @@
  * do let go of some. */
 #define SHED_RESERVE_SHARE 8U
 
-/* Whether no more than that is left. Asked for every task that is created. */
+/* Whether less than that is left. Asked for every task that is created. */
 static inline bool shed_is_short(const struct broker *broker)
 {
     uint32_t max = broker->options.entry_count_max;
@@ -22,9 +22,13 @@ static inline bool shed_is_short(const struct broker *broker)
     return broker->entries.used > max - max / SHED_RESERVE_SHARE;
 }
 
-/* Whether memory is short and a queue is one of those that fill it: rows of such a queue that have
- * time are left in the database. */
-bool shed_is_crowding(const struct broker *broker, const struct queue_state *queue);
+/*
+ * How many rows of a queue may still come into memory before they are due: of one that crowds it,
+ * more from the present bucket than from those ahead of it.
+ *
+ * shape: while memory is not short there is room.
+ */
+size_t shed_room(const struct broker *broker, const struct queue_state *queue, bool is_ahead);
 
 /* Once a scan: shrink the window of all shards when entries run short, widen it when quiet, and
  * begin to let go of what is too much. */

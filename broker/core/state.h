@@ -346,9 +346,10 @@ struct broker {
     struct entry *collected[1024]; /* entry_collect()'s */
     uint32_t shed_shard;           /* shed.c lets go of what is in this one; past all: of nothing */
     uint32_t shed_chain;           /* entry_walk.chain of that */
-    uint32_t crowd_len;            /* queues with more tasks in memory crowd it if room is short */
-    bool is_trimming;              /* there are lines that are still too long */
-    bool is_behind;                /* a step has left work for the next tick, which is now */
+    bool is_present_crowded; /* letting go of what is ahead of the present bucket was not enough */
+    uint32_t crowd_len;      /* queues with more tasks in memory crowd it if room is short */
+    bool is_trimming;        /* there are lines that are still too long */
+    bool is_behind;          /* a step has left work for the next tick, which is now */
 };
 
 /* Bounds of a database's clock, in whole milliseconds, as now says: what is due by it, what the

@@ -261,13 +261,16 @@ static bool leave(struct shard *shard, const struct task *row)
 bool window_leave_early(struct shard *shard, const struct task *row)
 {
     const struct broker *broker = shard->broker;
+    wall_ms now_ms = lower_ms(broker, shard->database);
     const struct queue_state *queue;
 
-    if (!shed_is_short(broker) || row->due_ms <= lower_ms(broker, shard->database)) {
+    if (!shed_is_short(broker) || row->due_ms <= now_ms) {
         return false;
     }
     queue = map_find(&broker->queue_index, row->queue);
-    return queue != NULL && shed_is_crowding(broker, queue) && leave(shard, row);
+    return queue != NULL &&
+           shed_room(broker, queue, due_bucket(row->due_ms) > due_bucket(now_ms)) == 0 &&
+           leave(shard, row);
 }
 
 /* A row that is due goes into its line at once: that is what the line is measured by. */
@@ -497,11 +500,25 @@ static void send_page(struct shard *shard, struct park *park, bool of_past, uint
     }
 }
 
-/* Whether rows of a queue need not be read in one part of a shard. */
-static bool is_full(const struct broker *broker, const struct queue_state *queue, bool of_past)
+/* How many rows of a queue a page from a place on may bring. What lies before the present bucket is
+ * due, and leaves memory as soon as its line allows: it may have what is kept for others, too. */
+static size_t room_behind(const struct shard *shard, const struct queue_state *queue,
+                          struct place place)
 {
-    return (queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue)) ||
-           (!of_past && shed_is_crowding(broker, queue));
+    const struct broker *broker = shard->broker;
+    int64_t present = due_bucket(lower_ms(broker, shard->database));
+
+    if (place_is_before(place, (struct place){present - 1, INT64_MAX})) {
+        return entry_room(broker);
+    }
+    return shed_room(broker, queue, !place_is_before(place, (struct place){present, INT64_MAX}));
+}
+
+/* Whether rows of a queue from a place on need not be read. */
+static bool is_full(const struct shard *shard, const struct queue_state *queue, struct place place)
+{
+    return (queue->line_len > 0 && queue->line_len >= line_load_max(shard->broker, queue)) ||
+           room_behind(shard, queue, place) == 0;
 }
 
 /* Park here, where the shard stands in one part, the queues whose lines are full, or that crowd
@@ -513,7 +530,8 @@ static void park_full(struct shard *shard, bool of_past)
     for (uint32_t i = 0; i < broker->queue_count; i++) {
         struct queue_state *queue = broker->queues[i];
 
-        if (is_full(broker, queue, of_past) && !park(shard, queue, *own_cursor(shard, of_past))) {
+        if (is_full(shard, queue, *own_cursor(shard, of_past)) &&
+            !park(shard, queue, *own_cursor(shard, of_past))) {
             return;
         }
     }
@@ -594,17 +612,10 @@ void window_step(struct shard *shard)
     send_page(shard, NULL, false, limit);
 }
 
-/* A shard's own pages and those of its parks take turns. Of a queue that crowds memory is read what
- * was due before the present bucket: that takes the line's room, not that of others. */
-static bool may_refill(const struct park *park)
+/* A shard's own pages and those of its parks take turns. */
+static bool may_refill(const struct shard *shard)
 {
-    const struct shard *shard = park->shard;
-    int64_t bucket = due_bucket(lower_ms(shard->broker, shard->database));
-    struct place present = {bucket - 1, INT64_MAX};
-
-    return wants_page(shard) && (shard->is_loaded || !shard->was_parked) &&
-           (place_is_before(park->cursor, present) ||
-            !shed_is_crowding(shard->broker, park->queue));
+    return wants_page(shard) && (shard->is_loaded || !shard->was_parked);
 }
 
 /* Read on for a queue whose line has become short. */
@@ -614,11 +625,11 @@ static void refill(struct broker *broker, struct queue_state *queue)
 
     while (queue->line_len + queue->reading <= max / 2) {
         struct park *park = park_first(queue, may_refill);
-        int64_t room = (int64_t)entry_room(broker);
+        int64_t room = park == NULL ? 0 : (int64_t)room_behind(park->shard, queue, park->cursor);
         int64_t wanted = max - queue->line_len - queue->reading;
 
-        if (park == NULL || room < PAGE_ROW_COUNT_MIN) {
-            return;
+        if (room < PAGE_ROW_COUNT_MIN) {
+            return; // Those of its parks that come behind it have no more.
         }
         raise_target(park->shard);
         send_page(

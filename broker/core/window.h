@@ -68,7 +68,8 @@ MUST_USE struct entry *window_take(struct shard *shard, const struct task *row);
 /* Read the next page if the window has moved on, memory allows and none is being read. */
 void window_step(struct shard *shard);
 
-/* Once per tick: read on for queues that are parked somewhere and whose line has become short. */
+/* Once per tick: read on for queues that are parked somewhere, whose line has become short, and for
+ * which memory has room. */
 void window_refill(struct broker *broker);
 
 /* Whether a page of one part of a shard's own rows is being read, and how many of that part have

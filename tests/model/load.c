@@ -53,7 +53,7 @@ static const struct model_option OPTIONS[] = {
     {"inserts", &load.inserts, "0: all rows are there from the start", NULL},
     {"moves", &load.moves, "changes of a due time", NULL},
     {"deletes", &load.deletes, "rows that end", NULL},
-    {"parks", &load.parks, "times that a line is too long", NULL},
+    {"parks", &load.parks, "times that a line is too long, or a queue crowds memory", NULL},
     {"shorts", &load.shorts, "times that there is no memory for an entry", NULL},
     {"evictions", &load.evictions, "times that what is far is let go", NULL},
     {"raises", &load.raises, "1: the window rises by a bucket under way", NULL},
@@ -67,6 +67,7 @@ enum step {
     S_COMMIT,
     S_ANSWER,
     S_ANSWER_SHORT,
+    S_ANSWER_LEFT,
     S_VISIT,
     S_VISIT_READ,
     S_VISIT_DONE,
@@ -91,6 +92,8 @@ static const struct model_step STEPS[] = {
     [S_ANSWER] = {"the write is answered, of task", "broker/core/call_done.c call_op_done"},
     [S_ANSWER_SHORT] = {"the write is answered, without memory for an entry, of task",
                         "broker/core/call_done.c take_in"},
+    [S_ANSWER_LEFT] = {"the write is answered, its queue crowds memory, of task",
+                       "broker/core/window.c window_leave_early"},
     [S_VISIT] = {"a row is asked for by a call, of task", "broker/core/call_task.c call_read_task"},
     [S_VISIT_READ] = {"the database reads it, task", "world"},
     [S_VISIT_DONE] = {"the row comes, and its change is sent, of task",
@@ -107,7 +110,8 @@ static const struct model_step STEPS[] = {
     [S_PAGE_FULL] = {"the page comes, the line is full for task", "broker/core/window.c take_row"},
     [S_PARK] = {"the line is too long for task", "broker/core/window.c window_park"},
     [S_PARK_FULL] = {"the queue is parked where the shard is", "broker/core/window.c park_full"},
-    [S_EVICT] = {"memory is short: lets go what is after bucket", "broker/core/window.c shrink_to"},
+    [S_EVICT] = {"memory is short: lets go what is after bucket",
+                 "broker/core/window.c window_shrink"},
     {NULL, NULL},
 };
 
@@ -302,8 +306,8 @@ static void send_page(struct load_state *state, u8 of)
                         (of == OWN_PAGE || !load.park_part || state->park_cursor < state->split);
 }
 
-/* A write is answered: what it means for memory. is_short: no memory for a new entry. */
-static void answer(struct load_state *state, unsigned task, bool is_short)
+/* A write is answered: what it means for memory. */
+static void answer(struct load_state *state, unsigned task, enum how how)
 {
     struct load_task *t = &state->tasks[task];
     u8 op = t->op;
@@ -324,7 +328,9 @@ static void answer(struct load_state *state, unsigned task, bool is_short)
     if (!window_has(state, task, t->row.place)) {
         return;
     }
-    if (is_short) {
+    if (how == LINE_FULL) {
+        park(state, (u8)(t->row.place - 1));
+    } else if (how == NO_MEMORY) {
         rewind_to(state, is_parked(state, task), (u8)(t->row.place - 1));
     } else {
         t->entry = t->row;
@@ -431,13 +437,19 @@ static void add_writes(struct explore *explore, const struct load_state *state, 
     }
     if (t->is_committed) {
         next = begin(explore, state, S_ANSWER, task, false);
-        answer(next, task, false);
+        answer(next, task, ALL_FIT);
         look(explore, next);
     }
     if (t->is_committed && t->op == O_INSERT && state->shorts < load.shorts) {
         next = begin(explore, state, S_ANSWER_SHORT, task, true);
         next->shorts++;
-        answer(next, task, true);
+        answer(next, task, NO_MEMORY);
+        look(explore, next);
+    }
+    if (t->is_committed && t->op == O_INSERT && task > 0 && state->parks < load.parks) {
+        next = begin(explore, state, S_ANSWER_LEFT, task, true);
+        next->parks++;
+        answer(next, task, LINE_FULL);
         look(explore, next);
     }
 }

@@ -12,16 +12,21 @@
 #define CROWD    8000U /* tasks due at one instant, twice what there is room for */
 #define CROWD_MS 40000 /* … so far ahead */
 #define SMALL    200U
+#define QUEUES   40U
 
 static struct rig rig;
 
-static void open_rig(void)
+/* concurrency: of the first queue. */
+static void open_rig(uint32_t concurrency)
 {
-    struct queue queues[] = {rig_queue(1, 1000), rig_queue(2, 4000)};
+    static struct queue queues[QUEUES];
 
+    for (uint32_t i = 0; i < QUEUES; i++) {
+        queues[i] = rig_queue(i + 1, i == 0 ? concurrency : 4000);
+    }
     rig_entry_count_max = MEMORY;
     rig_open(&rig);
-    broker_on_queues(rig.broker, &rig.now, queues, 2, 2);
+    broker_on_queues(rig.broker, &rig.now, queues, QUEUES, 2);
     // One bucket for all: within it rows are read in the order of their creation.
     rig_set_time(&rig, (due_bucket(rig_time(&rig)) + 1) << DUE_BUCKET_SHIFT);
     rig_pass(&rig, 10);
@@ -86,7 +91,7 @@ static size_t ran(uint32_t queue, span_ms late_max_ms)
 
 Test(broker_crowd, others_are_on_time_and_all_of_it_runs)
 {
-    open_rig();
+    open_rig(1000);
     mem_free(create(1, CROWD, CROWD_MS, 0));
     run_for(3000);
     mem_free(create(2, SMALL, 5000, 100)); // Until 25 s.
@@ -101,7 +106,7 @@ Test(broker_crowd, others_are_on_time_and_all_of_it_runs)
 /* What was created before is in the database alone, behind what fills memory. */
 Test(broker_crowd, others_are_on_time_after_a_take_over)
 {
-    open_rig();
+    open_rig(1000);
     mem_free(create(1, CROWD, CROWD_MS, 0));
     mem_free(create(2, SMALL, 5000, 100));
     run_for(3000);
@@ -116,7 +121,7 @@ Test(broker_crowd, others_are_on_time_after_a_take_over)
 /* More than what is kept for others: it makes room. */
 Test(broker_crowd, it_gives_way_to_others)
 {
-    open_rig();
+    open_rig(1000);
     mem_free(create(1, CROWD, CROWD_MS, 0));
     run_for(3000);
     for (int i = 0; i < 8; i++) {
@@ -127,5 +132,70 @@ Test(broker_crowd, it_gives_way_to_others)
     cr_assert_eq(ran(2, 2), 8 * SMALL);
     run_for(30000);
     cr_assert_eq(ran(1, 30000), CROWD);
+    rig_close(&rig);
+}
+
+/* Until the bucket of the crowd begins, the queue itself is on time: what is ahead goes first. */
+Test(broker_crowd, what_is_due_in_an_earlier_bucket_is_on_time_in_its_own_queue)
+{
+    size_t soon = 0;
+
+    open_rig(1000);
+    mem_free(create(1, CROWD, 70000, 0)); // The present bucket ends after 65 s.
+    run_for(8000);
+    for (int i = 0; i < 6; i++) {
+        mem_free(create(1, SMALL, 20000, 10));
+        run_for(1500);
+    }
+    run_for(30000);
+    for (size_t i = 0; i < rig.seen_count; i++) {
+        cr_assert_leq(rig.seen_at[i] - rig.seen[i].due_ms, 2);
+        soon++;
+    }
+    cr_assert_eq(soon, 6 * SMALL);
+    run_for(60000);
+    cr_assert_eq(ran(1, 60000), CROWD + 6 * SMALL);
+    rig_close(&rig);
+}
+
+/* Where none has much more than others, memory is used to the end. */
+Test(broker_crowd, none_of_many_queues_crowds)
+{
+    open_rig(1000);
+    for (uint32_t queue = 1; queue <= QUEUES; queue++) {
+        mem_free(create(queue, 95, CROWD_MS, 0));
+    }
+    run_for(5000);
+    cr_assert_eq(rig_entries(&rig), QUEUES * 95);
+    mem_free(create(2, 20, 5000, 10));
+    run_for(7000);
+    cr_assert_eq(ran(2, 2), 20);
+    rig_close(&rig);
+}
+
+/* Others keep memory short for good: what was left out is read all the same once its bucket is
+ * over.
+ */
+Test(broker_crowd, what_was_left_out_is_late_by_a_bucket_at_most)
+{
+    uint32_t entries;
+
+    open_rig(200);
+    run_for(55000);
+    for (uint32_t queue = 2; queue <= QUEUES; queue++) {
+        mem_free(create(queue, 93, 58000, 0)); // In the next bucket; too few to crowd.
+    }
+    mem_free(create(1, 600, 4000, 0));
+    rig_pass(&rig, 7000); // None of those that run ends: the queue goes on to crowd.
+    cr_assert_eq(rig.seen_count, 200);
+    entries = rig_entries(&rig);
+    cr_assert_lt(entries, 39 * 93 + 300, "some are left out, in their bucket");
+    rig_pass(&rig, 4500);
+    cr_assert_eq(rig.seen_count, 200);
+    cr_assert_gt(rig_entries(&rig), entries, "some are not any more: it is over");
+    run_for(3000);
+    cr_assert_eq(ran(1, 15000), 600);
+    run_for(60000);
+    cr_assert_eq(rig.seen_count, 600 + 39 * 93);
     rig_close(&rig);
 }
