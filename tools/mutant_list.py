@@ -228,7 +228,7 @@ MUTANTS = {
         core("shed.c", "while (queue->line_len > max &&", "while (queue->line_len > max + 1000000 &&"),
         core("window.c", "return queue != NULL && queue->line_len >= line_load_max(broker, queue) &&",
              "return queue != NULL && queue->line_len > 1000000000 &&"),
-        core("window.c", "(queue->line_len > 0 && queue->line_len >= line_load_max(broker, queue)) ||",
+        core("window.c", "(queue->line_len > 0 && queue->line_len >= line_load_max(shard->broker, queue)) ||",
              "queue->line_len > 1000000000 ||")]),
     "crowd-forgotten": ("K-7 audit", [
         core("shed.c", "if (is_beyond(shard, broker->collected[i])) {",

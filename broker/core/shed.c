@@ -39,15 +39,16 @@ size_t shed_room(const struct broker *broker, const struct queue_state *queue, b
     size_t room = entry_room(broker);
     size_t kept = !is_large(broker, queue)                 ? 0
                   : is_ahead || broker->is_present_crowded ? reserve(broker)
-                                                           : reserve(broker) / 4;
+                                                           : reserve(broker) / 2;
 
     return room > kept ? room - kept : 0;
 }
 
-/* Whether half of what is kept for others is taken, too. */
+/* Whether a part of what is kept for others is taken, too: less than rows of the present bucket may
+ * take of it, so that room is made for them. */
 static bool is_very_short(const struct broker *broker)
 {
-    return entry_room(broker) < reserve(broker) / 2;
+    return entry_room(broker) < reserve(broker) / 4 * 3;
 }
 
 /* Only quiet entries: a claim is never forgotten. No cursor is past the target, nor will be when a

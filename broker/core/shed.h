@@ -10,8 +10,8 @@
 
 #include "broker/core/state.h"
 
-/* So much of memory is kept for queues that do not crowd it; when half of that is taken, those that
- * do let go of some. */
+/* So much of memory is kept for queues that do not crowd it; when a quarter of that is taken, those
+ * that do let go of some. */
 #define SHED_RESERVE_SHARE 8U
 
 /* Whether less than that is left. Asked for every task that is created. */

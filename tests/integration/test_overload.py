@@ -34,10 +34,10 @@ LATE_MAX_US = 500_000      # of them, unless the machine stood still; a late one
 LATE_SHARE_MAX = 0.01      # … for 99 of 100
 OPS_MAX = 2 * (8192 + 2048) + 8192  # operations that wait for a commit, in two halves and the outcomes: state.h
 IN_MEMORY_MAX = 20_000
-# Tasks that may be in memory, of a short run and a long one: half of what is due at the instant, and
-# as many as there are by default.
+# Tasks that may be in memory, of a short run and a long one: fewer than are due at the instant, and as
+# many as there are by default.
 MEMORY_TASKS = {"receiver": (IN_MEMORY_MAX, IN_MEMORY_MAX), "commits": (IN_MEMORY_MAX, IN_MEMORY_MAX),
-                "instant": (10_000, 1_000_000)}
+                "instant": (12_000, 1_000_000)}
 COMMIT_US = 50_000
 START_BY_US = 1_000_000
 RESIDENT_MAX = 256 << 20   # and what the tasks take that may be in memory
