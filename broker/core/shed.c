@@ -23,7 +23,7 @@
 /* What is due so soon is not let go of: it would have to be read again at once. */
 #define SOON_MS (10 * MS_PER_S)
 
-static uint32_t reserve(const struct broker *broker)
+static size_t reserve(const struct broker *broker)
 {
     return broker->options.entry_count_max / SHED_RESERVE_SHARE;
 }
