@@ -71,7 +71,6 @@ static void init_lists(struct broker *broker)
     broker->held_until = BOOT_NEVER;
     broker->orders_wake = BOOT_NEVER;
     broker->shed_shard = options->cluster.shard_count;
-    broker->crowd_len = UINT32_MAX; // Until the first scan.
     broker->self = options->self;
     broker->placement_at = BOOT_NEVER;
     broker->publish_at = BOOT_NEVER;

@@ -74,7 +74,8 @@ static void explain_waiting(const struct shard *shard, const struct task *row,
         out->reason = row->failures + row->unknowns > 0 ? TASK_WAIT_BACKOFF : TASK_WAIT_DUE;
         out->until_ms = row->due_ms;
     } else if (window_is_ahead(shard, place_at(row->due_ms, row->id.seq)) ||
-               (queue != NULL && queue->line_len == 0 && park_find(shard, row->queue) != NULL)) {
+               (queue != NULL && queue->line_len == 0 && !queue->is_held && queue_has_room(queue) &&
+                park_find(shard, row->queue) != NULL)) {
         out->reason = TASK_WAIT_LOADING;
     } else if (queue != NULL) {
         explain_ready(broker, queue, out);

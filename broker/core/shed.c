@@ -69,7 +69,8 @@ static bool is_crowd(const struct shard *shard, const struct entry *entry)
     const struct queue_state *queue = entry_queue(broker, entry);
 
     return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
-           shard->state == SHARD_ACTIVE && due_ms > time_add(now_ms, SOON_MS) &&
+           shard->state == SHARD_ACTIVE && broker->window_ms <= WINDOW_MS_MIN &&
+           due_ms > time_add(now_ms, SOON_MS) &&
            (broker->is_present_crowded || due_bucket(due_ms) > due_bucket(now_ms)) &&
            shed_is_short(broker) && is_large(broker, queue) &&
            (park_find(shard, queue->queue.id) != NULL || pool_used(&broker->parks) < PARKS_MAX);
@@ -157,8 +158,9 @@ static void trim_lines(struct broker *broker)
 }
 
 /* Whose tasks are too many, should room be short: those of a queue that has more than half as many
- * as the one that has most, and more than a fair share, so that parks never run out. */
-static void measure_crowd(struct broker *broker)
+ * as the one that has most, and more than a fair share, so that parks hardly run out. False: of
+ * none. */
+static bool measure_crowd(struct broker *broker)
 {
     uint32_t most = 0;
 
@@ -166,6 +168,7 @@ static void measure_crowd(struct broker *broker)
         most = (uint32_t)time_max(most, broker->queues[i]->entries);
     }
     broker->crowd_len = (uint32_t)time_max(most / 2, broker->options.entry_count_max / CROWDS_MAX);
+    return most > broker->crowd_len;
 }
 
 /* Halve the window of all shards. */
@@ -186,10 +189,11 @@ static void shrink(struct broker *broker)
 void shed_adapt(struct broker *broker)
 {
     uint32_t max = broker->options.entry_count_max;
+    bool has_crowd;
     size_t used;
 
     trim_lines(broker);
-    measure_crowd(broker);
+    has_crowd = measure_crowd(broker);
     used = entry_count(broker);
     broker->is_present_crowded = broker->is_present_crowded && used > max - 2 * reserve(broker);
     if (used < max / 2 && broker->window_ms < broker->options.window_ms) {
@@ -198,7 +202,7 @@ void shed_adapt(struct broker *broker)
         return;
     } else if (shed_is_short(broker) && broker->window_ms > WINDOW_MS_MIN) {
         shrink(broker);
-    } else if (is_very_short(broker)) {
+    } else if (has_crowd && is_very_short(broker)) {
         begin(broker);
     }
 }

@@ -10,21 +10,20 @@
 
 #include "broker/core/state.h"
 
-/* So much of memory is kept for queues that do not crowd it; when a quarter of that is taken, those
- * that do let go of some. */
+/* So much of memory is kept for queues that do not crowd it. */
 #define SHED_RESERVE_SHARE 8U
 
-/* Whether less than that is left. Asked for every task that is created. */
+/* Whether no more than that is left. Asked for every task that is created. */
 static inline bool shed_is_short(const struct broker *broker)
 {
     uint32_t max = broker->options.entry_count_max;
 
-    return broker->entries.used > max - max / SHED_RESERVE_SHARE;
+    return broker->entries.used >= max - max / SHED_RESERVE_SHARE;
 }
 
 /*
  * How many rows of a queue may still come into memory before they are due: of one that crowds it,
- * more from the present bucket than from those ahead of it.
+ * more from the present bucket than from those ahead of it, unless that was too much.
  *
  * shape: while memory is not short there is room.
  */

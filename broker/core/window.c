@@ -264,7 +264,7 @@ bool window_leave_early(struct shard *shard, const struct task *row)
     wall_ms now_ms = lower_ms(broker, shard->database);
     const struct queue_state *queue;
 
-    if (!shed_is_short(broker) || row->due_ms <= now_ms) {
+    if (row->due_ms <= now_ms) {
         return false;
     }
     queue = map_find(&broker->queue_index, row->queue);
@@ -314,7 +314,8 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
         return true; // It waits in the database: parked since the page was asked for.
     }
     if (!is_claimed(shard, row) &&
-        ((is_superfluous(shard, row) && leave(shard, row)) || window_leave_early(shard, row))) {
+        ((is_superfluous(shard, row) && leave(shard, row)) ||
+         (shed_is_short(shard->broker) && window_leave_early(shard, row)))) {
         return page->queue == 0;
     }
     if (may_come_asleep(shard, row) && sleep_new(shard, row)) {
@@ -625,11 +626,13 @@ static void refill(struct broker *broker, struct queue_state *queue)
 
     while (queue->line_len + queue->reading <= max / 2) {
         struct park *park = park_first(queue, may_refill);
-        int64_t room = park == NULL ? 0 : (int64_t)room_behind(park->shard, queue, park->cursor);
+        int64_t room =
+            park == NULL ? 0
+                         : (int64_t)room_behind(park->shard, queue, park->cursor) - queue->reading;
         int64_t wanted = max - queue->line_len - queue->reading;
 
         if (room < PAGE_ROW_COUNT_MIN) {
-            return; // Those of its parks that come behind it have no more.
+            return; // Parks that come behind it have no more, in the same database.
         }
         raise_target(park->shard);
         send_page(

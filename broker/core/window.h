@@ -43,6 +43,7 @@ bool window_park(struct shard *shard, struct entry *entry);
  * Leave a row that is not in memory to the database, and those of its queue behind it, if it has
  * time and its queue crowds memory.
  *
+ * shape:  memory is short.
  * result: false also when memory is short; nothing has changed then.
  */
 bool window_leave_early(struct shard *shard, const struct task *row);
