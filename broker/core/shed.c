@@ -51,12 +51,16 @@ static bool is_very_short(const struct broker *broker)
     return entry_room(broker) < reserve(broker) / 4 * 3;
 }
 
-/* Only quiet entries: a claim is never forgotten. No cursor is past the target, nor will be when a
- * page in flight has come. */
+/* Only such entries are let go of: a claim is never forgotten. */
+static bool is_quiet(const struct entry *entry)
+{
+    return entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP;
+}
+
+/* No cursor is past the target, nor will be when a page in flight has come. */
 static bool is_beyond(const struct shard *shard, const struct entry *entry)
 {
-    return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
-           due_bucket(entry_due_ms(entry)) > shard->target;
+    return is_quiet(entry) && due_bucket(entry_due_ms(entry)) > shard->target;
 }
 
 /* One that may wait in the database for a while, so that others have its room. It has to be
@@ -68,8 +72,7 @@ static bool is_crowd(const struct shard *shard, const struct entry *entry)
     wall_ms due_ms = entry_due_ms(entry);
     const struct queue_state *queue = entry_queue(broker, entry);
 
-    return (entry->state == ENTRY_WAITING || entry->state == ENTRY_ASLEEP) &&
-           shard->state == SHARD_ACTIVE && broker->window_ms <= WINDOW_MS_MIN &&
+    return is_quiet(entry) && shard->state == SHARD_ACTIVE && broker->window_ms <= WINDOW_MS_MIN &&
            due_ms > time_add(now_ms, SOON_MS) &&
            (broker->is_present_crowded || due_bucket(due_ms) > due_bucket(now_ms)) &&
            shed_is_short(broker) && is_large(broker, queue) &&

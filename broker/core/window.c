@@ -248,7 +248,7 @@ static bool is_superfluous(const struct shard *shard, const struct task *row)
     const struct queue_state *queue = map_find(&broker->queue_index, row->queue);
 
     return queue != NULL && queue->line_len >= line_load_max(broker, queue) &&
-           row->due_ms <= lower_ms(broker, shard->database);
+           row->due_ms <= lower_ms(broker, shard->database) && !is_claimed(shard, row);
 }
 
 /* Leave a row that is not in memory, and those of its queue behind it, to the database. */
@@ -313,9 +313,9 @@ static bool take_row(struct shard *shard, const struct store_read *page, const s
         !is_claimed(shard, row)) {
         return true; // It waits in the database: parked since the page was asked for.
     }
-    if (!is_claimed(shard, row) &&
-        ((is_superfluous(shard, row) && leave(shard, row)) ||
-         (shed_is_short(shard->broker) && window_leave_early(shard, row)))) {
+    if ((is_superfluous(shard, row) && leave(shard, row)) ||
+        (shed_is_short(shard->broker) && !is_claimed(shard, row) &&
+         window_leave_early(shard, row))) {
         return page->queue == 0;
     }
     if (may_come_asleep(shard, row) && sleep_new(shard, row)) {
@@ -519,7 +519,7 @@ static size_t room_behind(const struct shard *shard, const struct queue_state *q
 static bool is_full(const struct shard *shard, const struct queue_state *queue, struct place place)
 {
     return (queue->line_len > 0 && queue->line_len >= line_load_max(shard->broker, queue)) ||
-           room_behind(shard, queue, place) == 0;
+           (shed_is_short(shard->broker) && room_behind(shard, queue, place) == 0);
 }
 
 /* Park here, where the shard stands in one part, the queues whose lines are full, or that crowd
