@@ -49,7 +49,8 @@ struct rpc_local_options {
  * shape: the callback runs exactly once, on the loop, maybe before this returns. Streams, unknown
  *        paths, a server that drains, and metadata above header_bytes_max are answered like calls
  *        that the server refuses. When the deadline passes, or the server is closed, the call is
- *        answered then and its handler told; what was begun may have happened.
+ *        answered then and its handler told; what was begun may have happened. A deadline that has
+ *        passed already is answered at once, and nothing is begun.
  */
 void rpc_server_call(struct rpc_server *server, const struct rpc_local_options *options);
 

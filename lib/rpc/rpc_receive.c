@@ -241,6 +241,10 @@ static void run(struct rpc_session *session, struct rpc_call *call)
         refuse_message(call, status, why);
         return;
     }
+    if (call->deadline_us <= session->now_us) { // Its timeout is zero, or it came too slowly.
+        refuse(call, RPC_DEADLINE_EXCEEDED, NULL, "the deadline has passed: nothing happened");
+        return;
+    }
     rpc_receive_set_expiry(session, call, call->deadline_us);
     rpc_call_run(call);
 }

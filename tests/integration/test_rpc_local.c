@@ -2,6 +2,7 @@
  *
  * Calls by another door than gRPC, to the methods of a server.
  */
+#include "lib/io/clock.h"
 #include "lib/rpc/rpc_local.h"
 #include "tests/integration/rpc_world.h"
 #include "tests/lib/must.h"
@@ -150,6 +151,23 @@ static void on_deaf(struct rpc_call *call, struct slice request, void *ctx)
     world->held = call;
 }
 
+/* A caller in another thread reads the clock itself: the loop's own moment may be older. */
+static void a_call_that_comes_too_late_is_not_begun(void)
+{
+    struct world *world = open_pair(NULL, NULL);
+    struct knock knock;
+    boot_us due_us = clock_boot_us();
+
+    MUST(due_us > loop_now_us(world->loop));
+    prepare_knock(&knock, world, ECHO, "hello");
+    knock.options.deadline_us = due_us;
+    knock_on(&knock);
+    MUST_EQ(knock.answers, 1);
+    MUST_EQ(knock.status, RPC_DEADLINE_EXCEEDED);
+    MUST(strstr(knock.message, "nothing happened") != NULL);
+    close_world(world);
+}
+
 static void an_answer_after_the_deadline_is_dropped(void)
 {
     struct world *world = open_pair(NULL, NULL);
@@ -230,6 +248,7 @@ int main(int argc, char **argv)
         MUST_CASE(metadata_details_and_delay_travel),
         MUST_CASE(what_the_server_would_refuse_is_refused),
         MUST_CASE(a_deadline_ends_the_call_and_tells_the_handler),
+        MUST_CASE(a_call_that_comes_too_late_is_not_begun),
         MUST_CASE(an_answer_after_the_deadline_is_dropped),
         MUST_CASE(an_answer_may_come_later),
         MUST_CASE(a_drain_waits_for_what_is_open_and_takes_nothing_new),

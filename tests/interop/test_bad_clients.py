@@ -381,9 +381,11 @@ def odd_metadata_never_fails_a_call(peer):
 
 
 @with_peer()
-def a_timeout_of_zero_ends_the_call_at_once(peer):
+def a_timeout_of_zero_ends_the_call_before_it_is_begun(peer):
     assert status(peer, path="/foliot.test.Peer/Wait", body=message(b"60000"),
                   grpc_timeout="0n")[0] == 4
+    got, fields = status(peer, body=message(b""), grpc_timeout="0n")
+    assert got == 4 and "nothing happened" in fields["grpc-message"], fields
 
 
 @with_peer()
