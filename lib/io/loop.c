@@ -29,6 +29,7 @@
 struct loop {
     struct ev_loop *ev;
     ev_check after_poll;
+    ev_check after_fds;
     ev_prepare before_poll;
     ev_idle no_sleep; /* active while tasks wait: the poll must not sleep */
     ev_io alarm;
@@ -37,10 +38,12 @@ struct loop {
     boot_us now_us;
     atomic_uint_fast64_t turn_count;
     struct heap timers;
+    uint64_t first_new; /* sequence of the first timer that was started in this turn */
     struct list tasks;
     struct list hooks;
     struct list first_hooks;
-    bool is_single; /* inside loop_turn: a task that ran is all the caller waits for */
+    bool is_held_up; /* this turn's timers run after its descriptors */
+    bool is_single;  /* inside loop_turn: a task that ran is all the caller waits for */
     uint8_t scratch[LOOP_SCRATCH_BYTES];
 };
 
@@ -94,11 +97,10 @@ static void on_alarm(struct ev_loop *ev, ev_io *watcher, int events)
 /* Run what is due by the time of this turn; what a callback starts anew waits for the next turn. */
 static void run_timers(struct loop *loop)
 {
-    uint64_t before = loop->timers.sequence;
     struct heap_node *first;
 
     while ((first = heap_first(&loop->timers)) != NULL && first->key <= loop->now_us &&
-           first->sequence < before) {
+           first->sequence < loop->first_new) {
         struct loop_timer *timer = CONTAINER_OF(first, struct loop_timer, node);
 
         heap_del(&loop->timers, first);
@@ -149,6 +151,13 @@ static void run_hooks(struct list *hooks)
     }
 }
 
+static bool is_held_up(const struct loop *loop)
+{
+    const struct heap_node *first = heap_first(&loop->timers);
+
+    return first != NULL && time_sub(loop->now_us, first->key) >= LOOP_HELD_UP_US;
+}
+
 static void on_after_poll(struct ev_loop *ev, ev_check *watcher, int events)
 {
     struct loop *loop = watcher->data;
@@ -158,7 +167,22 @@ static void on_after_poll(struct ev_loop *ev, ev_check *watcher, int events)
     (void)loop_sample_us(loop);
     atomic_fetch_add_explicit(&loop->turn_count, 1, memory_order_relaxed);
     run_hooks(&loop->first_hooks);
-    run_timers(loop);
+    loop->first_new = loop->timers.sequence;
+    loop->is_held_up = is_held_up(loop);
+    if (!loop->is_held_up) {
+        run_timers(loop);
+    }
+}
+
+static void on_after_fds(struct ev_loop *ev, ev_check *watcher, int events)
+{
+    struct loop *loop = watcher->data;
+
+    (void)ev;
+    (void)events;
+    if (loop->is_held_up) {
+        run_timers(loop);
+    }
 }
 
 /* A few rounds, so that what one task posts (a call, then its write) still leaves in this turn. */
@@ -207,6 +231,10 @@ static void start_watchers(struct loop *loop)
     ev_set_priority(&loop->after_poll, EV_MAXPRI); // Before every other event of the turn.
     loop->after_poll.data = loop;
     ev_check_start(loop->ev, &loop->after_poll);
+    ev_check_init(&loop->after_fds, on_after_fds);
+    ev_set_priority(&loop->after_fds, EV_MINPRI); // Behind every other.
+    loop->after_fds.data = loop;
+    ev_check_start(loop->ev, &loop->after_fds);
     ev_prepare_init(&loop->before_poll, on_before_poll);
     loop->before_poll.data = loop;
     ev_prepare_start(loop->ev, &loop->before_poll);
@@ -256,6 +284,7 @@ void loop_close(struct loop *loop)
     ev_io_stop(loop->ev, &loop->alarm);
     ev_idle_stop(loop->ev, &loop->no_sleep);
     ev_prepare_stop(loop->ev, &loop->before_poll);
+    ev_check_stop(loop->ev, &loop->after_fds);
     ev_check_stop(loop->ev, &loop->after_poll);
     ev_loop_destroy(loop->ev);
     (void)close(loop->alarm_fd);

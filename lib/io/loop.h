@@ -4,7 +4,9 @@
  * a hook before each poll. Hides the library below. One thread runs a loop and all that hangs on
  * it; only loop_waker_wake may be called from elsewhere.
  *
- * A turn is: poll, sample the time, first hooks, due timers, descriptors, posted tasks, hooks.
+ * A turn is: poll, sample the time, first hooks, due timers, descriptors, posted tasks, hooks. When
+ * a timer is late by LOOP_HELD_UP_US, descriptors come before the timers: the process stood still,
+ * and what has arrived meanwhile has arrived in time, as far as anybody can tell.
  * Callbacks may start, stop and free any watcher, also their own.
  */
 #ifndef FOLIOT_LIB_IO_LOOP_H
@@ -55,6 +57,9 @@ boot_us loop_now_us(const struct loop *loop);
  * note: returns the new value of loop_now_us.
  */
 boot_us loop_sample_us(struct loop *loop);
+
+/* A loop that comes this late to a timer was held up, and reads before it judges time limits. */
+#define LOOP_HELD_UP_US (100 * US_PER_MS)
 
 /* Bytes of the region that loop_scratch gives. */
 #define LOOP_SCRATCH_BYTES 65536U

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <unistd.h>
+
 static void calls_are_answered_once_each_with_their_own_reply(void)
 {
     struct world *world = open_pair(NULL, NULL);
@@ -252,6 +254,35 @@ static void a_call_is_withdrawn_just_before_it_goes_out(void)
     close_world(world);
 }
 
+/* Before the poll, when all that there is to write has been written. */
+static void stand_still(void *ctx)
+{
+    const struct ask *ask = ctx;
+
+    while (clock_boot_us() < ask->request.deadline_us + LOOP_HELD_UP_US) {
+        (void)usleep(10000);
+    }
+}
+
+static void an_answer_that_came_while_we_stood_still_counts(void)
+{
+    struct world *world = open_pair(NULL, NULL);
+    struct loop_hook hook;
+    struct ask ask;
+
+    prepare(&ask, world, WAIT, "");
+    ask.request.deadline_us = in_ms(world, 2000);
+    MUST_OK(start(&ask));
+    TURN_UNTIL(world, world->held_count == 1);
+    rpc_call_reply(world->held, slice_of("now"));
+    loop_hook_add(world->loop, &hook, stand_still, &ask);
+    TURN_UNTIL(world, ask.is_ended);
+    loop_hook_del(&hook);
+    MUST_EQ(ask.status, RPC_OK);
+    MUST_EQ_TEXT(ask.payload, "now");
+    close_world(world);
+}
+
 static bool bring_deadline_forward(struct rpc_request *request, void *ctx)
 {
     (void)ctx;
@@ -289,6 +320,7 @@ int main(int argc, char **argv)
         MUST_CASE(a_deadline_ends_the_call_at_both_ends),
         MUST_CASE(a_call_can_be_cancelled_at_every_stage),
         MUST_CASE(a_call_is_withdrawn_just_before_it_goes_out),
+        MUST_CASE(an_answer_that_came_while_we_stood_still_counts),
         MUST_CASE(a_deadline_may_be_brought_forward_at_the_send),
     };
 

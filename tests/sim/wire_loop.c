@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lib/io's loop, clock and entropy on virtual time: the same turn (first hooks, timers,
- * descriptors, tasks, hooks), one loop per process, each turn an event of the simulator.
+ * descriptors, or these first after a pause, tasks, hooks), one loop per process, each turn an
+ * event of the simulator.
  */
 #include "lib/base/check.h"
 #include "lib/base/err.h"
@@ -146,19 +147,25 @@ void wire_loop_drop(struct loop *loop)
 
 /* ---- the turn ---- */
 
-static void run_timers(struct loop *loop)
+static void run_timers(struct loop *loop, uint64_t first_new)
 {
-    uint64_t before = loop->timers.sequence;
     struct heap_node *first;
 
     while ((first = heap_first(&loop->timers)) != NULL && first->key <= loop->now_us &&
-           first->sequence < before) {
+           first->sequence < first_new) {
         struct loop_timer *timer = CONTAINER_OF(first, struct loop_timer, node);
 
         heap_del(&loop->timers, first);
         timer->is_started = false;
         timer->cb(timer, timer->ctx);
     }
+}
+
+static bool is_held_up(const struct loop *loop)
+{
+    const struct heap_node *first = heap_first(&loop->timers);
+
+    return first != NULL && time_sub(loop->now_us, first->key) >= LOOP_HELD_UP_US;
 }
 
 static unsigned ready_of(const struct loop *loop, const struct loop_fd *watcher)
@@ -221,6 +228,8 @@ static void on_turn(struct sim *sim, struct sim_event *event, bool is_dropped)
 {
     struct loop *loop = CONTAINER_OF(event, struct loop, turn);
     struct wire_visit former;
+    uint64_t first_new;
+    bool is_late;
 
     if (is_dropped) {
         return;
@@ -231,8 +240,15 @@ static void on_turn(struct sim *sim, struct sim_event *event, bool is_dropped)
     loop->turn_count++;
     (void)loop_sample_us(loop);
     run_hooks(&loop->first_hooks);
-    run_timers(loop);
+    first_new = loop->timers.sequence;
+    is_late = is_held_up(loop);
+    if (!is_late) {
+        run_timers(loop, first_new);
+    }
     run_watches(loop);
+    if (is_late) {
+        run_timers(loop, first_new);
+    }
     run_tasks(loop);
     run_hooks(&loop->hooks);
     loop->is_turning = false;

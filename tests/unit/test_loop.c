@@ -231,6 +231,41 @@ Test(loop, a_descriptor_is_reported_while_ready_and_wanted)
     loop_close(record.loop);
 }
 
+/* A pipe that can be read and a timer that is late by at least `late_us`: what runs first. Returns
+ * how late it was. */
+static int64_t run_both(struct record *record, int64_t late_us)
+{
+    boot_us due_us = clock_boot_us() - late_us;
+    struct pipe_end end = {.record = record};
+    struct named_timer timer;
+    int fds[2];
+
+    *record = (struct record){.loop = open_loop(), .left = 100};
+    cr_assert_eq(pipe(fds), 0);
+    cr_assert_eq(loop_fd_init(&end.watcher, record->loop, fds[0], on_pipe, &end), 0);
+    loop_fd_set(&end.watcher, LOOP_READ);
+    loop_turn(record->loop, false);
+    cr_assert_eq(write(fds[1], "q", 1), 1);
+    start_named(&timer, record, 't', due_us);
+    loop_turn(record->loop, false);
+    cr_assert_eq(record->len, 2);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    loop_close(record->loop);
+    return record->at_us - due_us;
+}
+
+Test(loop, timers_come_first_unless_the_loop_was_held_up)
+{
+    struct record record;
+
+    (void)run_both(&record, LOOP_HELD_UP_US);
+    cr_assert_str_eq(record.order, "qt");
+    while (run_both(&record, 0) >= LOOP_HELD_UP_US) { // We were held up ourselves.
+    }
+    cr_assert_str_eq(record.order, "tq");
+}
+
 static void on_signal(int signal_number, void *ctx)
 {
     struct record *record = ctx;
