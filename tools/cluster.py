@@ -13,7 +13,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,25 +20,13 @@ import time
 import types
 import typing
 
+from ports import free_port
 from processes import end_on_signals, Ended, tied, uninterrupted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WAIT_S = 60
 PAGE_TRIES = 3
 ON_TIME_US = 250_000  # Fired within this of its due time: on time, for the gap after a kill.
-
-
-def free_port():
-    """A port that is free now, below the ephemeral range of outgoing calls."""
-    with socket.socket() as probe:
-        for _ in range(100):
-            port = 21000 + int.from_bytes(os.urandom(2), "big") % 10000
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise RuntimeError("no free port between 21000 and 31000")
 
 
 def until(what, test, limit_s=WAIT_S):
