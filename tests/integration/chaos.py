@@ -227,6 +227,8 @@ def kills(options):
             shards = shards_of(run, name)
             kill = run.cluster.kill(name)
             time.sleep(SESSION_S + TICK_S + 2)  # The gap is measured without the victim's help.
+            harness.until("every shard to be taken over", lambda: shards <= {
+                line.shard for line in run.audit.lines("bump") if line.at_us > kill.at_us}, 30)
             hits.append((kill, shards, time.time_ns() // 1000, acquired_us(run, shards)))
             count += kill.in_flight
             run.restart(name)

@@ -29,8 +29,12 @@ TRIES = 30
 SIDE_MIN = 0.025  # Part of all races that each side must win at least; half of them are cancels.
 
 
+AIM_STEP_S, AIM_MAX_S = 0.00002, 0.02
+
+
 class Racer:
-    """Makes tasks and acts on each of them around its due time."""
+    """Makes tasks and acts on each of them around its due time: earlier when calls come too late, for
+    it is the machine that says how long they are on their way, and later when they do not."""
 
     def __init__(self, channels, messages, queue):
         self.stubs = [{name: channel.unary_unary(
@@ -44,6 +48,7 @@ class Racer:
         self.messages = messages
         self.queue = queue
         self.results = []  # (id, due in ms, what was asked, answer)
+        self.aim_s = 0.0
 
     async def ask(self, name, request):
         """Through either broker; again while the answer is that nothing happened."""
@@ -65,16 +70,26 @@ class Racer:
         request = self.messages.CreateTaskRequest(queue=self.queue, payload=b"race")
         request.due_time.FromMilliseconds(due_ms)
         made = await self.ask("Create", request)
-        at = due_ms / 1000 + random.uniform(-0.002, 0.002)
+        at = due_ms / 1000 + self.aim_s + random.uniform(-0.002, 0.002)
         await asyncio.sleep(max(0, at - time.time()))
+        await self.act(made, due_ms)
+
+    def count(self, made, due_ms, asked, answer, is_in_time):
+        self.results.append((made.id, due_ms, asked, answer))
+        step_s = AIM_STEP_S if is_in_time else -AIM_STEP_S
+        self.aim_s = max(-AIM_MAX_S, min(AIM_MAX_S, self.aim_s + step_s))
+
+    async def act(self, made, due_ms):
         if random.random() < 0.5:
             answer = await self.ask("Cancel", self.messages.CancelTaskRequest(id=made.id))
-            self.results.append((made.id, due_ms, "cancel", answer))
+            self.count(made, due_ms, "cancel", answer, answer is not None and
+                       answer.outcome == self.messages.CANCEL_OUTCOME_CANCELLED)
         else:
             request = self.messages.UpdateTaskRequest(id=made.id)
             request.due_time.FromMilliseconds(due_ms + LATER_MS)
             answer = await self.ask("Update", request)
-            self.results.append((made.id, due_ms, "update", answer))
+            self.count(made, due_ms, "update", answer,
+                       answer is not None and not answer.may_be_running_attempt)
 
     async def run(self, count, rate):
         tasks = []

@@ -21,7 +21,7 @@ SHARDS = 8
 HELD = 3       # The shard that nobody gets.
 STRAY = 1      # The shard that gets a row of ours.
 FIGURE = dict(zip(("rows", "claims", "entries", "shards"), auditor.FIGURES))
-OPTIONS = ["--audit-every", "1s", "--zookeeper-session-timeout", "2s"]
+OPTIONS = ["--audit-every", "1s"]
 
 
 class World:

@@ -17,7 +17,7 @@ import cluster as harness  # noqa: E402
 
 SHARDS = 16
 RATE = 100
-LOAD_S = 16
+LOAD_S = 24
 ATTEMPT_S = 1   # How long the receiver takes.
 TIMEOUT_S = 5   # How long it may take; an outcome that is not learned costs this, and a repeat.
 MARGIN_S = 2    # start_by and the deadline's margin

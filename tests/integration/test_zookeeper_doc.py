@@ -51,8 +51,9 @@ def play(cluster, command):
 
 
 def ask(cluster, words):
-    done = subprocess.run([CLIENT, "-server", cluster.zk, *words], capture_output=True, text=True,
-                          timeout=LIMIT_S, check=True,
+    # Or else another thread of it may tell the watcher when the answer has been printed.
+    done = subprocess.run([CLIENT, "-server", cluster.zk, "-waitforconnection", *words],
+                          capture_output=True, text=True, timeout=LIMIT_S, check=True,
                           env=dict(os.environ, JAVA_TOOL_OPTIONS="", JVMFLAGS="-Xmx64m"))
     # Its own lines of log come first, up to the word that a watcher was told of the connection.
     lines = done.stdout.splitlines()
