@@ -172,10 +172,11 @@ static void print_stats(const struct peer *peer)
     struct rpc_server_stats stats;
 
     rpc_server_get_stats(peer->server, &stats);
-    (void)printf("stats accepted=%" PRIu64 " refused=%" PRIu64 " calls=%" PRIu64 " open=%" PRIu64
-                 " buffered=%" PRIu64 " cancelled=%" PRIu64 " handled=%" PRIu64 "\n",
-                 stats.connections_accepted, stats.connections_refused, stats.calls_started,
-                 stats.calls_open, stats.buffered_bytes, peer->cancelled_count,
+    (void)printf("stats accepted=%" PRIu64 " refused=%" PRIu64 " connections=%" PRIu64
+                 " calls=%" PRIu64 " open=%" PRIu64 " buffered=%" PRIu64 " cancelled=%" PRIu64
+                 " handled=%" PRIu64 "\n",
+                 stats.connections_accepted, stats.connections_refused, stats.connections_open,
+                 stats.calls_started, stats.calls_open, stats.buffered_bytes, peer->cancelled_count,
                  peer->handled_count);
     (void)fflush(stdout);
 }
