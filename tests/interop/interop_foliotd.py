@@ -255,7 +255,9 @@ def bad_bytes_are_refused(world):
         seconds=3600), payload=b"payload").SerializeToString()
     expect(INVALID, "TEXT_INVALID", lambda: world.raw("Create", b"\x12\x04mai\xff"), "queue")
     expect(INVALID, "MESSAGE_MALFORMED", lambda: world.raw("Create", good[:-1]))
-    expect(INVALID, "MESSAGE_MALFORMED", lambda: world.raw("Create", os.urandom(8) + b"\xff" * 64))
+    # Tags and a length that do not end. Random bytes could begin with a bad text, another reason.
+    for head in (b"", b"\x78", b"\x7a", bytes(8), b"\x78\x01\x7a\x02hi"):
+        expect(INVALID, "MESSAGE_MALFORMED", lambda: world.raw("Create", head + b"\xff" * 64))
     expect(INVALID, "MESSAGE_MALFORMED", lambda: world.raw("BatchCreate", b"\x1a\x7f"))
     try:
         world.raw("Create", b"\x2a" + b"\x80\x80\xc0\x02" + b"x" * (5 << 20))
