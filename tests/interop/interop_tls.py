@@ -252,6 +252,7 @@ def main():
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
+        two_brokers.wait_shared(cluster)
         world = World(cluster)
         passed, failed = cases.run(CASES, world)
         world.close()
