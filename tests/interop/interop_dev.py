@@ -27,7 +27,8 @@ from foliot.v1 import (cluster_pb2, cluster_pb2_grpc, queue_pb2, queue_pb2_grpc,
                        task_pb2, task_pb2_grpc)
 
 READY_S = 1.0
-TRIES = 3  # A start is measured on a machine that does other things too.
+CLAIM_LEAD_S = 0.1  # CLAIM_LEAD_MS_MAX
+TRIES = 10  # A start is measured on a machine that does other things too.
 
 
 class Receiver(receiver_pb2_grpc.ReceiverServicer):
@@ -77,11 +78,11 @@ class Client:
 def is_ready_in_under_a_second(folder):
     for options in ((), ("--db-file", f"{folder}/a.db")):
         took = []
-        for _ in range(TRIES):
+        while not took or min(took) >= READY_S:
+            assert len(took) < TRIES, took
             with devmode.Dev(*options) as dev:
                 took.append(dev.ready_s)
                 assert dev.stop()[0] == 0
-        assert min(took) < READY_S, took
 
 
 def the_command_of_the_banner_fires_a_task(folder):
@@ -159,21 +160,31 @@ def a_stock_client_creates_updates_and_cancels(folder):
             soon = client.create("work", 200, payload=b"a\0b", key="soon")
             assert not client.create("work", 0, key="soon").created
             moved = client.create("work", 60_000, key="moved")
-            gone = client.create("work", 400)
             request = task_pb2.UpdateTaskRequest(queue="work", key="moved")
             request.delay.FromMilliseconds(300)
             request.payload = b"new"
             assert client.tasks.Update(request).id == moved.id
-            answer = client.tasks.Cancel(task_pb2.CancelTaskRequest(id=gone.id))
-            assert answer.outcome == task_pb2.CANCEL_OUTCOME_CANCELLED, answer
+            gone = cancel_in_time(client)
             at, attempt = receiver.wait(soon.id)
             assert attempt.payload == b"a\0b" and attempt.attempt == 1, attempt
             assert at >= soon.due_time.ToMicroseconds() / 1e6, (at, soon)
             at, attempt = receiver.wait(moved.id)
             assert attempt.payload == b"new", attempt
-            time.sleep(0.3)  # What must not happen has no event.
+            # What must not happen has no event.
+            time.sleep(max(0, gone.due_time.ToMicroseconds() / 1e6 - time.time()) + 0.3)
             assert gone.id not in receiver.came
             assert dev.stop()[0] == 0
+
+
+def cancel_in_time(client):
+    """A task that was cancelled before it could be claimed; again with more time if too late."""
+    for delay_ms in (400, 800, 1600, 3200):
+        gone = client.create("work", delay_ms)
+        answer = client.tasks.Cancel(task_pb2.CancelTaskRequest(id=gone.id))
+        if time.time() < gone.due_time.ToMicroseconds() / 1e6 - CLAIM_LEAD_S:
+            assert answer.outcome == task_pb2.CANCEL_OUTCOME_CANCELLED, answer
+            return gone
+    raise AssertionError("no cancel was answered before its task was due")
 
 
 def a_restart_keeps_tasks_queues_and_keys(folder):
@@ -226,6 +237,13 @@ def several_brokers_share_the_shards_and_take_any_call(folder):
             assert status == 0 and err == "", (status, err)
 
 
+def served_by(stub, name):
+    """Shards that a broker serves, by its own word."""
+    topology = stub.GetTopology(cluster_pb2.GetTopologyRequest(), timeout=devmode.LIMIT_S)
+    return {shard.shard for shard in topology.shards if shard.owner == name and shard.epoch > 0 and
+            shard.state == cluster_pb2.SHARD_STATE_ACTIVE}
+
+
 def a_broker_that_is_asked_to_leaves_as_planned(folder):
     """Whoever is asked, it is the named one that goes, and its shards go where the plan says."""
     with devmode.Dev("--brokers", "3") as dev:
@@ -235,6 +253,10 @@ def a_broker_that_is_asked_to_leaves_as_planned(folder):
         plan = stubs[0].PlanMembers(cluster_pb2.PlanMembersRequest(remove=["dev-2"]),
                                     timeout=devmode.LIMIT_S)
         assert all(getattr(move, "from") == "dev-2" for move in plan.moves), plan
+        end = time.monotonic() + devmode.LIMIT_S
+        while served_by(stubs[0], "dev-2") != {move.shard for move in plan.moves}:
+            assert time.monotonic() < end, plan  # What it has not taken yet it does not leave.
+            time.sleep(0.05)
         answer = stubs[0].DrainBroker(cluster_pb2.DrainBrokerRequest(broker="dev-2"),
                                       timeout=devmode.LIMIT_S)
         assert answer.broker == "dev-2" and answer.shard_count == len(plan.moves), (answer, plan)
@@ -283,8 +305,19 @@ def change(path, sql):
     link.close()
 
 
+def listen_above_a_free_port():
+    """A listener whose port less two nobody has: there the first of two brokers goes."""
+    while True:
+        taken = socket.create_server(("127.0.0.1", 0))
+        try:
+            socket.create_server(("127.0.0.1", taken.getsockname()[1] - 2)).close()
+            return taken
+        except OSError:
+            taken.close()
+
+
 def a_port_that_is_taken_is_one_clear_line(folder):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with listen_above_a_free_port() as taken:
         port = str(taken.getsockname()[1])
         must_refuse(5, ["cannot listen for calls", port, "is taken"], "--port", port,
                     "--admin-port", "0")
