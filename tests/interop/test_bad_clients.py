@@ -5,9 +5,11 @@
 Each case also asks a decent client at its end, and requires that no call or memory is left over.
 """
 import gzip
+import pathlib
 import socket
 import struct
 import sys
+import tempfile
 import time
 
 import h2.config
@@ -17,8 +19,11 @@ import h2.exceptions
 import hpack
 
 from peer import Peer, case, eventually, main
+from stalls import Stalls
 
 PROGRAM = sys.argv[1]
+SCRATCH = tempfile.TemporaryDirectory(prefix="foliot-clients-")
+STALLS = Stalls(pathlib.Path(SCRATCH.name))
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, END_HEADERS = 1, 4
@@ -155,6 +160,18 @@ def ask_decently(peer):
     return time.monotonic() - started
 
 
+def ask_within_a_second(peer):
+    """Not counting what the machine stood still meanwhile."""
+    began_us = time.time_ns() // 1000
+    took_s = ask_decently(peer)
+    if took_s < 1:
+        return
+    time.sleep(0.2)  # A stall is noted when it has ended.
+    STALLS.read()
+    stalled_s = STALLS.within(began_us, began_us + took_s * 1e6) / 1e6
+    assert took_s - stalled_s < 1, (took_s, stalled_s)
+
+
 def resident_kb(peer):
     with open(f"/proc/{peer.process.pid}/status", encoding="ascii") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
@@ -195,10 +212,10 @@ def a_preface_may_come_byte_by_byte(peer):
     assert client.answer(client.start(body=message(b"x")))[0]["grpc-status"] == "0"
 
 
-@with_peer(handshake_ms=1500)
+@with_peer(handshake_ms=4000)
 def a_thousand_silent_connections_harm_nobody_and_are_closed(peer):
     silent = [socket.create_connection(("127.0.0.1", peer.port)) for _ in range(1000)]
-    assert ask_decently(peer) < 1
+    ask_within_a_second(peer)
     for one in silent:
         one.settimeout(10)
         while one.recv(4096):
@@ -540,12 +557,12 @@ def pings_that_come_too_fast_are_told_so(peer):
     assert client.goaway.additional_data == b"too_many_pings", client.goaway
 
 
-@with_peer(keepalive_ms=300, keepalive_timeout_ms=300)
+@with_peer(keepalive_ms=300, keepalive_timeout_ms=2000)
 def a_peer_that_does_not_answer_pings_is_closed_and_others_are_not(peer):
     dead, alive = Client(peer), Client(peer)
     dead.pump(0.2)
     began = time.monotonic()
-    while time.monotonic() < began + 1.5:
+    while time.monotonic() < began + 3.5:
         assert alive.pump(0.1)
     assert any(isinstance(event, h2.events.PingReceived) for event in alive.events)
     dead.wait_closed(1)
@@ -616,7 +633,7 @@ def a_client_that_never_reads_costs_bounded_memory_and_delays_nobody(peer):
                 frame(DATA, END_STREAM, stream, message(b"3000000")))
     except (socket.timeout, BrokenPipeError, ConnectionResetError):
         pass
-    assert ask_decently(peer) < 1
+    ask_within_a_second(peer)
     grown = resident_kb(peer) - before
     assert grown < 64 * 1024, f"{grown} kB for a client that does not read"
     client.socket.close()
@@ -638,7 +655,7 @@ def many_clients_that_never_read_cost_bounded_memory_together(peer):
                 frame(WINDOW, 0, stream, struct.pack(">I", 0x7fff0000 - 65535)) +
                 frame(DATA, END_STREAM, stream, message(b"3000000")))
         clients.append(client)
-        assert ask_decently(peer) < 1
+        ask_within_a_second(peer)
     grown = resident_kb(peer) - before
     assert grown < 160 * 1024, f"{grown} kB for clients that do not read"
     for client in clients:
@@ -678,4 +695,5 @@ def unfinished_requests_that_use_up_all_credit_do_not_hang(peer):
     assert set(answers) <= {"0", "8"} and answers.count("0") >= 16, answers
 
 
-main(sys.argv[2:])
+with STALLS:
+    main(sys.argv[2:])

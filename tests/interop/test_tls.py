@@ -197,13 +197,13 @@ def cleartext_and_garbage_at_a_tls_port_are_hung_up_on():
 
 @case
 def handshakes_that_do_not_go_on_end_and_hold_up_nobody():
-    with TlsPeer(handshake_ms=1500) as peer:
+    with TlsPeer(handshake_ms=4000) as peer:
         silent = [socket.create_connection(("127.0.0.1", peer.port)) for _ in range(300)]
         for one in silent[::2]:
             one.sendall(b"\x16\x03\x01\x02")
         started = time.monotonic()
         assert echo(peer) == b"hi"
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 4, "it waited until the silent ones were sent away"
         for one in silent:
             one.settimeout(10)
             try:
