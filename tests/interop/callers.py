@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 
 import grpc
 from google.protobuf import descriptor_pool, json_format, message_factory
@@ -83,15 +84,20 @@ class Grpcio:
 class Http:
     """Python's own HTTP client on the admin port, in JSON."""
     name = "http.client"
+    idle_s = 5  # The server's header "Keep-Alive: timeout=5": for longer it keeps no connection.
 
     def __init__(self, place):
         host, port = place["adminAddress"].split(":")
         self.connection = http.client.HTTPConnection(host, int(port), timeout=LIMIT_S)
+        self.used = time.monotonic()
 
     def call(self, path, message, timeout_s=LIMIT_S):
+        if time.monotonic() - self.used >= self.idle_s:
+            self.connection.close()  # The request opens it again.
         self.connection.request("POST", path, json_format.MessageToJson(message), {
             "Content-Type": "application/json", "Connect-Timeout-Ms": str(int(timeout_s * 1000))})
         answer = json.loads(self.connection.getresponse().read())
+        self.used = time.monotonic()
         if "code" in answer and "message" in answer:
             raise Refused(BY_NAME[answer["code"]], answer["message"], [
                 (one["type"], base64.b64decode(one["value"] + "=="))

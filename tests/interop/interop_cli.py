@@ -477,8 +477,9 @@ def plays_a_slow_a_failing_and_a_hanging_target(_):
     assert [result.outcome for result in reply.results] == [receiver_pb2.OUTCOME_RETRY] * 2
     receiver.end()
     receiver = Receiver("--hang", "--summary")
+    grpc.channel_ready_future(receiver.channel).result(LIMIT_S)
     try:
-        receiver.deliver(1, timeout=0.3)
+        receiver.deliver(1, timeout=2)
         raise AssertionError("a hanging receiver answered")
     except grpc.RpcError as error:
         assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED, error

@@ -520,10 +520,12 @@ def a_deadline_during_a_write_is_an_unknown_outcome_and_during_a_read_is_not(wor
     address = world.cluster.addresses()[0]
     broker.signal(signal.SIGSTOP)  # Shorter than a session timeout: it keeps its shards.
     try:
-        cancel = raw_call(address, "/foliot.v1.TaskService/Cancel",
-                          task_pb2.CancelTaskRequest(id=made.id).SerializeToString(), "300m")
-        read = raw_call(address, "/foliot.v1.TaskService/Get",
-                        task_pb2.GetTaskRequest(id=made.id).SerializeToString(), "300m")
+        with futures.ThreadPoolExecutor(2) as pool:
+            calls = [pool.submit(raw_call, address, f"/foliot.v1.TaskService/{method}",
+                                 request.SerializeToString(), "1000m")
+                     for method, request in (("Cancel", task_pb2.CancelTaskRequest(id=made.id)),
+                                             ("Get", task_pb2.GetTaskRequest(id=made.id)))]
+            cancel, read = (call.result() for call in calls)
     finally:
         broker.signal(signal.SIGCONT)
     assert cancel["grpc-status"] == "2", cancel

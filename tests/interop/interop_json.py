@@ -263,9 +263,9 @@ def a_deadline_is_kept():
         start = time.monotonic()
         # The write has been sent: only that is certain.
         _, answer = refused(500, "unknown", CREATE, {"queue": "json", "delay": "3600s"},
-                            headers={"Connect-Timeout-Ms": "300"})
+                            headers={"Connect-Timeout-Ms": "1000"})
         assert detail(answer, "ErrorInfo").reason == "OUTCOME_UNKNOWN"
-        assert 0.25 < time.monotonic() - start < 3
+        assert 0.95 < time.monotonic() - start < 4
     finally:
         World.cluster.server("cont-pg")
     harness.until("the database to answer", lambda: post(
@@ -317,7 +317,7 @@ def more_calls_than_there_is_room_for_are_refused_and_harm_none():
     head = (f"POST {TOPOLOGY} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             "Content-Length: 2\r\n\r\n").encode()
     waiting = [raw(head + b"{") for _ in range(COUNT_MAX)]
-    time.sleep(0.3)  # All of them are being read; there is no sign of it.
+    harness.until("all of them to be read", lambda: post(TOPOLOGY, {})[0] == 429, 20)
     headers, _ = refused(429, "resource_exhausted", TOPOLOGY, {}, "ADMIN_POST_COUNT_MAX")
     assert int(headers["Retry-After"]) >= 1, headers
     assert World.broker.get("/livez")[0] == 200  # Others have their room.

@@ -399,7 +399,7 @@ def a_server_that_calls_our_pings_too_many_gets_half_as_many():
             return frame(GOAWAY_FRAME, 0, 0, struct.pack(">II", 1, 11) + b"too_many_pings")
         else:
             starts.append(time.monotonic())
-            threading.Timer(1.5, lambda: answer(connection, stream)).start()
+            threading.Timer(3.5, lambda: answer(connection, stream)).start()
         return None
 
     def answer(connection, stream):
@@ -407,10 +407,10 @@ def a_server_that_calls_our_pings_too_many_gets_half_as_many():
         server.socket.sendall(connection.data_to_send())
 
     with Server(behave) as server:
-        calls = ask(server.port, repeat=3, keepalive_ms=400, deadline_ms=10000)
+        calls = ask(server.port, repeat=3, keepalive_ms=1000, deadline_ms=10000)
     assert [call["status"] for call in calls] == [5, 14, 5], calls
     first = min(at for accepted, at in pings if accepted == 2)
-    assert first - starts[0] > 0.7, "it pinged as if nothing had been said"
+    assert first - starts[0] > 1.5, "it pinged as if nothing had been said"
 
 
 @case
@@ -446,7 +446,7 @@ def a_graceful_goaway_moves_new_calls_to_a_new_connection():
 @case
 def no_more_streams_than_allowed_are_opened():
     with RawServer(lambda connection, stream: None, settings={3: 2}) as server:
-        calls = ask(server.port, count=5, deadline_ms=700)
+        calls = ask(server.port, count=5, deadline_ms=3000)
         assert all(call["status"] == 4 for call in calls), calls
         assert server.requests == 2, server.requests
         assert sum(call["unprocessed"] for call in calls) == 3, calls
@@ -463,9 +463,9 @@ def a_server_without_streams_gets_no_call():
 @case
 def a_deadline_resets_the_call_with_cancel():
     with RawServer(lambda connection, stream: None) as server:
-        call = ask(server.port, deadline_ms=200)[0]
+        call = ask(server.port, deadline_ms=1500)[0]
         assert call["status"] == 4 and call["unprocessed"] == 0, call
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 20
         while not server.resets and time.monotonic() < deadline:
             time.sleep(0.01)
         assert server.resets == [8], server.resets
@@ -510,7 +510,7 @@ def a_server_that_answers_early_need_not_read_the_request():
 @case
 def large_requests_wait_for_credit():
     with RawServer(answer_with(OK_HEAD, OK_END, body=message(b"hi"))) as server:
-        calls = ask(server.port, payload="@1000000", count=10)
+        calls = ask(server.port, payload="@1000000", count=10, deadline_ms=20000)
         assert all(call["status"] == 0 for call in calls), calls
 
 
