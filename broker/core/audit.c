@@ -110,7 +110,7 @@ struct audit {
 };
 
 _Static_assert(SUSPECTS_MAX <= SAMPLE_MAX, "the suspects are read by id, as the sample is");
-_Static_assert(LATE_MS > START_BY_MS + DEADLINE_MARGIN_MS, "nothing that goes its way is late");
+_Static_assert(LATE_MS > START_BY_MS_MAX + DEADLINE_MARGIN_MS, "nothing that goes its way is late");
 
 /* ---- what is wrong ---- */
 

@@ -41,6 +41,7 @@ static int init_databases(struct broker *broker)
 
         list_init(&database->unsettled);
         database->lead_ms = CLAIM_LEAD_MS_MIN;
+        database->start_ms = START_BY_MS;
         database->checks = mem_new(broker->options.cluster.shard_count, sizeof(*database->checks));
         if (writer_init(&database->writer, broker, i) != 0 || database->checks == NULL) {
             return ERR_NO_MEMORY;

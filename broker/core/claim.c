@@ -39,6 +39,8 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     struct queue_state *queue = entry_queue(broker, entry);
     struct flight *flight;
     wall_ms claim_ms = upper_ms(broker, shard->database);
+    wall_ms start_by_ms;
+    wall_ms expire_ms;
 
     if (!queue_has_room(queue) || claim_ms == WALL_NEVER) {
         return NULL;
@@ -55,15 +57,15 @@ static struct flight *flight_new(struct shard *shard, struct entry *entry)
     flight->attempt.queue = queue->queue.id;
     flight->attempt.attempt = entry->attempt + 1;
     flight->attempt.due_ms = entry->due_ms;
-    flight->attempt.start_by_ms = time_max(entry->due_ms, claim_ms) + START_BY_MS;
-    flight->attempt.expire_ms = block_expire_ms(flight->block);
-    if (flight->attempt.expire_ms != 0) {
-        flight->attempt.start_by_ms =
-            time_min(flight->attempt.start_by_ms, flight->attempt.expire_ms);
+    start_by_ms = time_max(entry->due_ms, claim_ms) + broker->databases[shard->database].start_ms;
+    expire_ms = block_expire_ms(entry->body.block);
+    if (expire_ms != 0) {
+        start_by_ms = time_min(start_by_ms, expire_ms);
     }
+    flight->attempt.expire_ms = expire_ms;
+    flight->attempt.start_by_ms = start_by_ms;
     flight->attempt.timeout_ms = queue->queue.attempt_timeout_ms;
-    flight->attempt.deadline_ms =
-        flight->attempt.start_by_ms + queue->queue.attempt_timeout_ms + DEADLINE_MARGIN_MS;
+    flight->attempt.deadline_ms = start_by_ms + flight->attempt.timeout_ms + DEADLINE_MARGIN_MS;
     flight->attempt.payload = block_payload(flight->block);
     flight->attempt.key = block_key(flight->block);
     flight->attempt.tags = block_tags(flight->block);

@@ -105,7 +105,9 @@ wall_ms block_expire_ms(const struct block *block)
 {
     wall_ms expire_ms = 0;
 
-    memcpy(&expire_ms, block->bytes, expire_len(block));
+    if (expire_len(block) > 0) {
+        memcpy(&expire_ms, block->bytes, sizeof(expire_ms));
+    }
     return expire_ms;
 }
 

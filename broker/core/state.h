@@ -277,6 +277,7 @@ struct database {
     struct writer writer;
     struct list unsettled; /* SETTLING entries that found no room in the writer */
     span_ms lead_ms;       /* claims go out this long before due */
+    span_ms start_ms; /* and may start until this long after it, or after they were asked for */
     struct store_read epochs;
     struct epoch_check *checks;
     bool is_checking;

@@ -80,8 +80,10 @@
 #define DUE_WALL_MS_MAX INT64_C(7289568000000) /* 2200-12-31 */
 #define DELAY_MS_MAX    INT64_C(3155760000000)
 
-/* A call may start until this long after due and claim. source: DESIGN 7 */
-#define START_BY_MS 1000
+/* A call may start until this long after due and claim, or longer, up to the most, while commits of
+ * the claim's database take longer than a quarter of it. source: DESIGN 7, docs/adr/0044 */
+#define START_BY_MS     1000
+#define START_BY_MS_MAX 7000
 
 /* Between the end of the attempt timeout and the deadline of its claim. source: DESIGN 7 */
 #define DEADLINE_MARGIN_MS 1000

@@ -141,6 +141,46 @@ Test(broker, claims_a_task_as_early_as_commits_are_slow_when_it_comes_due)
     rig_close(&rig);
 }
 
+/* Let every write take so long, until something has started; how many ended. */
+static uint32_t rig_crawl(struct rig *rig, span_ms commit_ms, uint32_t writes_max)
+{
+    uint32_t writes = 0;
+
+    while (rig->seen_count == 0 && writes < writes_max) {
+        if (rig_write(rig) != NULL) {
+            rig_stall(rig, commit_ms);
+            writes++;
+        }
+        rig_pass(rig, 1);
+    }
+    return writes;
+}
+
+Test(broker, a_database_whose_commits_take_seconds_is_served_late_and_not_never)
+{
+    static struct rig rig;
+    struct broker_stats stats;
+    struct call call;
+
+    rig_open(&rig);
+    call = rig_create(&rig, 1, rig_time(&rig) + 100);
+    broker_call(rig.broker, &rig.now, &call);
+    // The create, a claim that comes too late, its end, and one that has time for such a commit.
+    cr_assert_leq(rig_crawl(&rig, 2 * START_BY_MS, 20), 5);
+    cr_assert_eq(rig.seen_count, 1);
+    cr_assert_leq(rig.seen_at[0], rig.seen[0].start_by_ms);
+    broker_inspect(rig.broker, &stats);
+    cr_assert_eq(stats.claims - stats.unclaims, 1);
+    for (size_t i = 1; i < 10; i++) { // Quick commits again: what they took is soon forgotten.
+        call = rig_create(&rig, 2, rig_time(&rig));
+        rig_ask(&rig, &call);
+        rig_pass(&rig, 1000);
+        cr_assert_eq(rig.seen_count, i + 1);
+    }
+    cr_assert_lt(rig.seen[9].start_by_ms, rig.seen_at[9] + 2 * START_BY_MS);
+    rig_close(&rig);
+}
+
 Test(broker, a_task_without_room_at_its_target_stays_claimed_until_start_by)
 {
     static struct rig rig;
