@@ -13,9 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
+/* So long that what must come within it does so on a slow machine too. */
+static void back_off_for_long(struct rpc_channel_options *options)
+{
+    options->backoff_first_ms = 500;
+}
+
 static void a_dead_target_fails_fast_and_comes_back(void)
 {
-    struct world *world = open_pair(NULL, NULL);
+    struct world *world = open_pair(NULL, back_off_for_long);
     struct ask asks[3];
 
     close_server(world);
@@ -372,7 +378,7 @@ static void a_full_queue_refuses_and_closing_cancels_everything(void)
 
 static void age_fast(struct rpc_server_options *options)
 {
-    options->age_ms = 50;
+    options->age_ms = 500; // A shorter one may end before its first reply: the address would fail.
     options->age_grace_ms = 2000;
 }
 
@@ -432,7 +438,7 @@ static bool fail_one(size_t size, void *ctx)
 
 /*
  * Echo calls from open to close; every step may fail, none may crash, leak, or lose a callback.
- * True if that allocation was reached.
+ * True if that allocation was reached: a machine that stalls may not get so far in time.
  */
 static bool run_starved(int fail_at)
 {
@@ -473,17 +479,17 @@ static void every_allocation_may_fail(void)
 {
     int fail_at = 1;
 
-    while (run_starved(fail_at)) {
+    for (int missed = 0; missed < 2;) {
+        missed = run_starved(fail_at) ? 0 : missed + 1;
         mem_set_hook(NULL, NULL);
         MUST_EQ(mem_block_count(), 0);
-        fail_at++;
+        fail_at += missed == 0;
     }
-    mem_set_hook(NULL, NULL);
     MUST(fail_at > 30); // The walk went through the whole life of the calls.
 }
 
-/* RELIABILITY N-4: calls whose target reads nothing must not touch the calls to others. */
-static void a_target_that_never_reads_delays_nobody_else(void)
+/* Longest call to a good target beside calls whose target reads nothing. */
+static int64_t longest_call_us(void)
 {
     struct world *world = open_pair(NULL, NULL);
     struct hanging hanging;
@@ -511,7 +517,6 @@ static void a_target_that_never_reads_delays_nobody_else(void)
         MUST_EQ(good.status, RPC_OK);
         worst_us = time_max(worst_us, clock_boot_us() - before_us);
     }
-    MUST_LE(worst_us, 150000);
     for (int i = 0; i < 64; i++) {
         MUST(stuck[i].is_ended);
         MUST_EQ(stuck[i].status, RPC_DEADLINE_EXCEEDED);
@@ -520,6 +525,13 @@ static void a_target_that_never_reads_delays_nobody_else(void)
     mem_free(stuck);
     mem_free(payload);
     close_world(world);
+    return worst_us;
+}
+
+/* RELIABILITY N-4 */
+static void a_target_that_never_reads_delays_nobody_else(void)
+{
+    MUST_LE_ONCE(longest_call_us(), 150000);
 }
 
 int main(int argc, char **argv)

@@ -85,6 +85,24 @@ void must_nap(void);
 #define MUST_LE(left, right) \
     must_le((intmax_t)(left), (intmax_t)(right), #left " <= " #right, MUST_HERE)
 
+/* How often MUST_LE_ONCE measures, at most. */
+#define MUST_SPAN_COUNT 3
+
+/*
+ * `left` <= `right` in one span of a few, where `left` measures a span of its own each time that it
+ * is evaluated. For a bound that a stall of the machine breaks now and then, and a fault of ours in
+ * every span.
+ */
+#define MUST_LE_ONCE(left, right)                                                       \
+    do {                                                                                \
+        intmax_t must_left = (intmax_t)(left);                                          \
+        for (int i_span = 1; must_left > (intmax_t)(right) && i_span < MUST_SPAN_COUNT; \
+             i_span++) {                                                                \
+            must_left = (intmax_t)(left);                                               \
+        }                                                                               \
+        must_le(must_left, (intmax_t)(right), #left " <= " #right, MUST_HERE);          \
+    } while (0)
+
 #define MUST_EQ_TEXT(left, right) must_eq_text((left), (right), #left " == " #right, MUST_HERE)
 
 #define MUST_EQ_BYTES(left, right, len) must_eq_bytes((left), (right), (len), MUST_HERE)
