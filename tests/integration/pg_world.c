@@ -55,6 +55,7 @@ void world_open(struct world *world, const char *title)
 
     memset(world, 0, sizeof(*world));
     world->health = -1;
+    world->command_ms = WORLD_PATIENT_MS;
     fixture_open(&world->fixture, title);
     options.conninfo = world->fixture.pg_conninfo;
     options.cluster_id = world->fixture.name;
@@ -96,7 +97,7 @@ static int try_store(struct world *world, bool behind_proxy, struct store **stor
     options.shard_count = WORLD_SHARD_COUNT;
     options.cluster_id = world->fixture.name;
     options.instance = behind_proxy ? "behind" : "straight";
-    options.command_ms = WORLD_COMMAND_MS;
+    options.command_ms = world->command_ms;
     options.unwritable_ms = WORLD_COMMAND_MS;
     options.age_poll_ms = 200;
     options.events = (struct store_pg_events){on_clock, on_health, on_changed, on_log, world};
@@ -191,6 +192,13 @@ void world_wake(const struct world_stopped *stopped)
 void world_until(struct world *world, const bool *done)
 {
     while (!*done) {
+        loop_turn(world->loop, true);
+    }
+}
+
+void world_until_connected(struct world *world, const struct store *store)
+{
+    while (world_stats(store).connections_made < WORLD_CONNECTION_COUNT) {
         loop_turn(world->loop, true);
     }
 }

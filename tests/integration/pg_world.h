@@ -19,8 +19,14 @@
 
 #define WORLD_SHARD_COUNT 4
 
-/* Own deadlines in these tests: short, so that what waits for one is over soon. */
+/* Own deadline of a store where a case waits for it: short, so that it is over soon. */
 #define WORLD_COMMAND_MS 1500
+
+/* Own deadline of all others: no stall of a busy machine is as long. */
+#define WORLD_PATIENT_MS 15000
+
+/* Connections of a store to one database: writers, killer, bumps, readers. */
+#define WORLD_CONNECTION_COUNT 7
 
 struct world {
     struct fixture fixture;
@@ -31,7 +37,8 @@ struct world {
     unsigned changes;
     unsigned clocks;
     char last_log[512];
-    const char *extra; /* appended to the conninfo of the next store; NULL: nothing */
+    const char *extra;  /* appended to the conninfo of the next store; NULL: nothing */
+    span_ms command_ms; /* of the next store; WORLD_PATIENT_MS unless the case says otherwise */
 };
 
 /* Fresh database, migrated; the loop and the proxy. */
@@ -67,6 +74,9 @@ void world_wake(const struct world_stopped *stopped);
 
 /* Turn the loop until the flag is set. */
 void world_until(struct world *world, const bool *done);
+
+/* Turn the loop until every connection of a store has been made. */
+void world_until_connected(struct world *world, const struct store *store);
 
 /* Turn for a while. */
 void world_turn_ms(struct world *world, int64_t ms);

@@ -101,7 +101,9 @@ static void transaction_held_open_by_anyone_is_ended(void)
     PQclear(PQexec(holder, "SELECT FROM foliot_data.shard WHERE id = 0 FOR SHARE"));
     MUST_EQ(PQtransactionStatus(holder), PQTRANS_INTRANS);
     take_over(&world, young, 2);
-    MUST_EQ(world_stats(young).backends_ended, 1);
+    // Counted again if it is slow to go; none of ours is among them.
+    MUST_LE(1, world_stats(young).backends_ended);
+    MUST_EQ(world_stats(young).connections_lost, 0);
     MUST_LE(1, world_stats(young).bumps_blocked);
     PQfinish(holder);
     world_end(&world, young);
@@ -157,6 +159,7 @@ static void commit_held_back(bool before_the_bump)
     struct store *store;
 
     world_open(&world, "late");
+    world.command_ms = WORLD_COMMAND_MS;
     store = world_store(&world, true);
     MUST_OK(world_bump(&world, store, 0, 1));
     hold_write(&world, &insertion, store, PG_PROXY_HOLD_COMMIT);
@@ -197,6 +200,7 @@ static void lost_reply_to_a_commit_is_unknown_and_found(void)
     struct store *store;
 
     world_open(&world, "lost");
+    world.command_ms = WORLD_COMMAND_MS;
     store = world_store(&world, true);
     MUST_OK(world_bump(&world, store, 0, 1));
     pg_proxy_arm(world.proxy, PG_PROXY_MUTE_COMMIT);
@@ -219,7 +223,9 @@ static void frozen_backend_costs_a_deadline_and_is_outlived(void)
     int result;
 
     world_open(&world, "frozen");
+    world.command_ms = WORLD_COMMAND_MS;
     old = world_store(&world, true);
+    world.command_ms = WORLD_PATIENT_MS;
     young = world_store(&world, false);
     MUST_OK(world_bump(&world, old, 0, 1));
     MUST_OK(world_insert(&world, old, 0, 1, 1));
@@ -299,7 +305,9 @@ static void a_claim_that_comes_late_is_never_seen(void)
     struct store *other;
 
     world_open(&world, "late_claim");
+    world.command_ms = WORLD_COMMAND_MS;
     slow = world_store(&world, true);
+    world.command_ms = WORLD_PATIENT_MS;
     other = world_store(&world, false);
     MUST_OK(world_bump(&world, slow, 0, 1));
     MUST_OK(world_bump(&world, slow, 1, 1));

@@ -50,27 +50,24 @@ static void must_end(struct world *world, const struct half *half)
     MUST_OK(half->op.result);
 }
 
-static struct store *open_two(struct world *world, const char *title)
+static struct store *open_two(struct world *world, const char *title, span_ms command_ms)
 {
     struct store *store;
 
     world_open(world, title);
+    world->command_ms = command_ms;
     store = world_store(world, false);
     MUST_EQ(store->stream_count, 2);
     MUST_OK(world_bump(world, store, 0, 1));
     MUST_OK(world_bump(world, store, 1, 1));
-    while (world_ask(world, "SELECT count(*) FROM pg_stat_activity WHERE application_name = " SECOND
-                            " AND datname = current_database()") == 0) {
-        world_turn_ms(world, 10);
-    }
-    world_turn_ms(world, 50); // Until it is greeted.
+    world_until_connected(world, store);
     return store;
 }
 
 static void neither_waits_for_the_other(void)
 {
     struct world world;
-    struct store *store = open_two(&world, "beside");
+    struct store *store = open_two(&world, "beside", WORLD_PATIENT_MS);
     struct half halves[2];
 
     for (uint32_t held = 0; held < 2; held++) {
@@ -95,7 +92,7 @@ static void neither_waits_for_the_other(void)
 static void without_a_connection_of_its_own_a_stream_is_served_by_the_first(void)
 {
     struct world world;
-    struct store *store = open_two(&world, "alone");
+    struct store *store = open_two(&world, "alone", WORLD_PATIENT_MS);
     struct half half;
     char sql[256];
 
@@ -119,7 +116,7 @@ static void without_a_connection_of_its_own_a_stream_is_served_by_the_first(void
 static void a_silent_stream_that_hangs_is_found(void)
 {
     struct world world;
-    struct store *store = open_two(&world, "silent");
+    struct store *store = open_two(&world, "silent", WORLD_COMMAND_MS);
     struct world_stopped stopped;
     struct half half;
 
@@ -139,7 +136,7 @@ static void a_silent_stream_that_hangs_is_found(void)
 static void close_waits_for_both(void)
 {
     struct world world;
-    struct store *store = open_two(&world, "close");
+    struct store *store = open_two(&world, "close", WORLD_PATIENT_MS);
     struct half halves[2];
 
     start(&halves[0], store, 0, 1);
