@@ -16,13 +16,9 @@
 #include "proto/codec_peer.h"
 #include "proto/route.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define SHARDS     8
 #define HALF       4
@@ -46,20 +42,6 @@ struct scene {
     bool is_bs[SHARDS]; /* shards that b serves */
     wall_ms open_ms;    /* before the brokers were started */
 };
-
-/* A port that is free now. */
-static void find_port(char *address, size_t size)
-{
-    struct sockaddr_in bound = {.sin_family = AF_INET};
-    socklen_t len = sizeof(bound);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    MUST_EQ(bind(fd, (const struct sockaddr *)&bound, sizeof(bound)), 0);
-    MUST_EQ(getsockname(fd, (struct sockaddr *)&bound, &len), 0);
-    (void)snprintf(address, size, "127.0.0.1:%u", (unsigned)ntohs(bound.sin_port));
-    (void)close(fd);
-}
 
 static bool is_settled(const struct scene *scene)
 {
@@ -128,7 +110,7 @@ static void open_scene(struct scene *scene, const char *title)
     scene->open_ms = clock_wall_ms();
     fixture_open(&scene->fixture, title);
     world_open(&scene->world);
-    find_port(scene->direct, sizeof(scene->direct));
+    (void)snprintf(scene->direct, sizeof(scene->direct), "127.0.0.1:%u", fixture_free_port());
     scene->proxy = proxy_open(scene->direct);
     (void)snprintf(listen, sizeof(listen), "--listen=%s", scene->direct);
     (void)snprintf(advertise, sizeof(advertise), "--advertise=%s", proxy_address(scene->proxy));

@@ -367,19 +367,6 @@ static bool standby(const char *verb, const char *conninfo, const char *port)
     return status == 0;
 }
 
-static unsigned free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    MUST(bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0);
-    MUST(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
-    (void)close(fd);
-    return ntohs(address.sin_port);
-}
-
 static long ask_at(const char *conninfo, const char *sql)
 {
     PGconn *link = PQconnectdb(conninfo);
@@ -419,7 +406,7 @@ static void failover_is_reported_before_anything_is_written(void)
     uint32_t timeline;
 
     world_open(&world, "failover");
-    (void)snprintf(port, sizeof(port), "%u", free_port());
+    (void)snprintf(port, sizeof(port), "%u", fixture_free_port());
     (void)snprintf(target, sizeof(target), "127.0.0.1:%s", port);
     store = world_store(&world, true);
     MUST_OK(world_bump(&world, store, 0, 1));

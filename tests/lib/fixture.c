@@ -6,11 +6,14 @@
 
 #include "tests/lib/must.h"
 
+#include <arpa/inet.h>
 #include <libpq-fe.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +21,10 @@
 #define ARGUMENTS_MAX 64
 #define SQL_MAX       512
 #define TITLE_LEN_MAX 30
+
+/* Ports of fixture_free_port(). */
+#define PORT_MIN   11000
+#define PORT_COUNT 9000
 
 void fixture_need_servers(char **argv)
 {
@@ -132,4 +139,29 @@ void fixture_servers(const struct fixture *fixture, const char *verb)
     MUST(child > 0);
     MUST(waitpid(child, &status, 0) == child);
     MUST_EQ(status, 0);
+}
+
+static bool is_free(unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_bound;
+
+    MUST(fd >= 0);
+    is_bound = bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    (void)close(fd);
+    return is_bound;
+}
+
+unsigned fixture_free_port(void)
+{
+    unsigned port;
+    int64_t tries = must_now_ms(); // Elsewhere than a program beside us, which does the same.
+
+    do {
+        port = PORT_MIN + (unsigned)(tries++ % PORT_COUNT);
+    } while (!is_free(port));
+    return port;
 }

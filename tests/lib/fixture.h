@@ -54,4 +54,10 @@ void fixture_add_database(const struct fixture *fixture, const char *suffix, cha
  */
 void fixture_servers(const struct fixture *fixture, const char *verb);
 
+/*
+ * A port of loopback that is free, for a server that opens it later: below those that outgoing
+ * calls and other servers are given, so that nobody else takes it meanwhile.
+ */
+unsigned fixture_free_port(void);
+
 #endif
