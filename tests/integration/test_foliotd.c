@@ -29,6 +29,9 @@
 #define IDLE_LOOP_MAX (IDLE_S * 4L)
 #define IDLE_ALL_MAX  (IDLE_S * 7L)
 
+/* Latest that a task may come. */
+#define LATE_MS_MAX 1000
+
 static const char *const FLAGS[] = {SHARDS, NULL};
 
 struct scene {
@@ -73,51 +76,56 @@ static void close_scene(struct scene *scene)
     fixture_close(&scene->fixture);
 }
 
-/* Never before its due time by the target's own clock; not much after it. */
-static void must_be_on_time(const struct arrival *arrival)
+/* How late it came. Never before its due time by the target's own clock. */
+static int64_t late_ms(const struct arrival *arrival)
 {
     MUST_LE(arrival->due_ms * 1000, arrival->at_us);
-    MUST_LE(arrival->at_us, (arrival->due_ms + 1000) * 1000);
+    return arrival->at_us / 1000 - arrival->due_ms;
 }
 
 /* ---- the way of one task ---- */
 
-static void a_task_reaches_a_method_once_and_on_time(void)
+static int64_t one_late_ms(struct scene *scene)
 {
-    struct scene scene = {0};
     const struct arrival *arrival;
-    char target[128];
     struct task_id id;
 
-    open_one(&scene, "method");
-    world_method_target(&scene.world, target, sizeof(target));
-    world_create_queue(&scene.world, scene.a.address, "q", target);
-    id = world_create_in(&scene.world, scene.a.address, "q", 300, "hello");
-    WORLD_UNTIL(&scene.world, world_count(&scene.world, id) > 0, 5000);
-    world_wait(&scene.world, 300);
-    MUST_EQ(world_count(&scene.world, id), 1);
-    arrival = world_last(&scene.world, id);
-    must_be_on_time(arrival);
+    id = world_create_in(&scene->world, scene->a.address, "q", 300, "hello");
+    WORLD_UNTIL(&scene->world, world_count(&scene->world, id) > 0, 5000);
+    world_wait(&scene->world, 300);
+    MUST_EQ(world_count(&scene->world, id), 1);
+    arrival = world_last(&scene->world, id);
     MUST_EQ(arrival->attempt, 1);
     MUST_EQ_TEXT(arrival->queue, "q");
     MUST_EQ(arrival->payload_len, 5);
     MUST_EQ_BYTES(arrival->payload, "hello", 5);
     MUST_LE(arrival->due_ms + 1000, arrival->deadline_ms);
     MUST(arrival->by_method);
-    close_scene(&scene);
+    return late_ms(arrival);
 }
 
-static void tasks_reach_a_receiver_in_batches(void)
+static void a_task_reaches_a_method_once_and_on_time(void)
 {
     struct scene scene = {0};
     char target[128];
-    struct task_id ids[50];
-    wall_ms due_ms;
 
-    open_one(&scene, "receiver");
-    world_receiver_target(&scene.world, target, sizeof(target));
+    open_one(&scene, "method");
+    world_method_target(&scene.world, target, sizeof(target));
     world_create_queue(&scene.world, scene.a.address, "q", target);
-    due_ms = clock_wall_ms() + 3000;
+    MUST_LE_ONCE(one_late_ms(&scene), LATE_MS_MAX);
+    close_scene(&scene);
+}
+
+/* Tasks of one moment, made before it: how late the latest of them comes. */
+static int64_t many_late_ms(struct scene *scene)
+{
+    struct task_id ids[50];
+    size_t arrivals = scene->world.arrival_count;
+    size_t delivers = scene->world.deliver_count;
+    wall_ms due_ms = clock_wall_ms() + 4000;
+    wall_ms made_ms;
+    int64_t latest_ms = 0;
+
     for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
         const struct create_request request = {
             .queue = {NAMESPACE_DEFAULT, "q"},
@@ -128,16 +136,32 @@ static void tasks_reach_a_receiver_in_batches(void)
         struct create_reply reply;
         struct fault fault;
 
-        MUST_EQ(world_create(&scene.world, scene.a.address, &request, &reply, &fault), RPC_OK);
+        MUST_EQ(world_create(&scene->world, scene->a.address, &request, &reply, &fault), RPC_OK);
         ids[i] = reply.id;
     }
-    WORLD_UNTIL(&scene.world, scene.world.arrival_count >= ARRAY_COUNT(ids), 8000);
-    world_wait(&scene.world, 200);
+    made_ms = clock_wall_ms();
+    WORLD_UNTIL(&scene->world, scene->world.arrival_count - arrivals >= ARRAY_COUNT(ids), 8000);
+    world_wait(&scene->world, 200);
     for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
-        MUST_EQ(world_count(&scene.world, ids[i]), 1);
-        must_be_on_time(world_last(&scene.world, ids[i]));
+        MUST_EQ(world_count(&scene->world, ids[i]), 1);
+        latest_ms = time_max(latest_ms, late_ms(world_last(&scene->world, ids[i])));
     }
-    MUST_LE(scene.world.deliver_count, 10);
+    if (made_ms >= due_ms || latest_ms > LATE_MS_MAX) {
+        return LATE_MS_MAX + latest_ms + 1; // Made too late, they tell nothing.
+    }
+    MUST_LE(scene->world.deliver_count - delivers, 10);
+    return latest_ms;
+}
+
+static void tasks_reach_a_receiver_in_batches(void)
+{
+    struct scene scene = {0};
+    char target[128];
+
+    open_one(&scene, "receiver");
+    world_receiver_target(&scene.world, target, sizeof(target));
+    world_create_queue(&scene.world, scene.a.address, "q", target);
+    MUST_LE_ONCE(many_late_ms(&scene), LATE_MS_MAX);
     close_scene(&scene);
 }
 
@@ -614,7 +638,8 @@ int main(int argc, char **argv)
         MUST_CASE(a_killed_broker_leaves_its_tasks_to_the_other),
         MUST_CASE(a_drained_broker_hands_over_and_ends_with_0),
         MUST_CASE(a_running_attempt_holds_a_drain_only_for_the_stated_time),
-        MUST_CASE(an_idle_broker_sleeps),
+        // Its database is dropped late where a test beside has stopped a backend for a while.
+        MUST_CASE_WITHIN(an_idle_broker_sleeps, 120),
         MUST_CASE(without_zookeeper_it_lives_and_is_not_ready),
         MUST_CASE(without_postgres_it_lives_and_is_not_ready),
         MUST_CASE(a_start_that_waits_for_the_schema_can_be_ended),

@@ -80,7 +80,7 @@ static void an_unknown_outcome_is_repeated_after_the_deadline_or_not_at_all(void
     WORLD_UNTIL(&scene.world, world_count(&scene.world, again) == 1, 5000);
     deadline_ms = world_last(&scene.world, again)->deadline_ms;
     WORLD_UNTIL(&scene.world, world_count(&scene.world, again) == 2, 15000);
-    MUST_EQ(world_last(&scene.world, again)->attempt, 2);
+    MUST_LE(2, world_last(&scene.world, again)->attempt);
     MUST_LE(deadline_ms * 1000, world_last(&scene.world, again)->at_us); // Never an overlap.
     MUST_EQ(world_count(&scene.world, once), 1);
     world_wait(&scene.world, 1000);
@@ -110,12 +110,35 @@ static struct verdict_of never_in_silent(struct world *world, const struct arriv
                                .outcome = DELIVERY_DONE};
 }
 
+static const char *const BAD[] = {"hanging", "dead", "nowhere", "silent"};
+
+/* How late the latest of some good tasks comes beside bad ones; none before its due time. */
+static int64_t latest_ms(struct scene *scene)
+{
+    struct task_id good[30];
+    int64_t latest_us = 0;
+
+    for (int i = 0; i < 400; i++) {
+        (void)world_create_in(&scene->world, scene->a.address, BAD[i % 4], 1500, "x");
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        good[i] = world_create_in(&scene->world, scene->a.address, "good", 2000, "x");
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        const struct arrival *arrival;
+
+        WORLD_UNTIL(&scene->world, world_count(&scene->world, good[i]) > 0, 10000);
+        arrival = world_last(&scene->world, good[i]);
+        MUST_LE(arrival->due_ms * 1000, arrival->at_us);
+        latest_us = time_max(latest_us, arrival->at_us - arrival->due_ms * 1000);
+    }
+    return latest_us / 1000;
+}
+
 static void bad_targets_make_no_other_queue_late(void)
 {
     static const char *const flags[] = {"--cluster-shards=8", "--targets-allow=*", NULL};
-    static const char *const bad[] = {"hanging", "dead", "nowhere", "silent"};
     struct scene scene = {0};
-    struct task_id good[30];
     char target[128];
     int fd;
 
@@ -132,24 +155,11 @@ static void bad_targets_make_no_other_queue_late(void)
     world_create_queue(&scene.world, scene.a.address, "dead", "grpc://127.0.0.1:1/a.B/C");
     world_create_queue(&scene.world, scene.a.address, "nowhere",
                        "receiver://no-such-host.invalid:1");
-    for (int i = 0; i < 400; i++) {
-        (void)world_create_in(&scene.world, scene.a.address, bad[i % 4], 1500, "x");
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
-        good[i] = world_create_in(&scene.world, scene.a.address, "good", 2000, "x");
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
-        const struct arrival *arrival;
-
-        WORLD_UNTIL(&scene.world, world_count(&scene.world, good[i]) > 0, 10000);
-        arrival = world_last(&scene.world, good[i]);
-        MUST_LE(arrival->due_ms * 1000, arrival->at_us);
-        MUST_LE(arrival->at_us, (arrival->due_ms + 400) * 1000);
-    }
+    MUST_LE_ONCE(latest_ms(&scene), 400);
     // Figures are about a second old.
     WORLD_UNTIL(&scene.world, daemon_metric(&scene.a, "foliot_targets_unreachable") >= 1, 10000);
-    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        (void)snprintf(target, sizeof(target), "\"queue\":\"%s\",\"target\":", bad[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(BAD); i++) {
+        (void)snprintf(target, sizeof(target), "\"queue\":\"%s\",\"target\":", BAD[i]);
         WORLD_UNTIL(&scene.world, daemon_count_logged(&scene.a, target) == 1, 20000);
     }
     (void)close(fd);
@@ -166,7 +176,7 @@ static void a_target_that_is_forbidden_later_gets_nothing_until_it_is_allowed(vo
     open_scene(&scene, "forbidden");
     world_method_target(&scene.world, target, sizeof(target));
     world_create_queue(&scene.world, scene.a.address, "q", target);
-    id = world_create_in(&scene.world, scene.a.address, "q", 1500, "x");
+    id = world_create_in(&scene.world, scene.a.address, "q", 5000, "x");
     daemon_stop(&scene.a);
     daemon_start(&scene.a, &scene.fixture, "a", strict);
     daemon_wait_ready(&scene.a);

@@ -22,6 +22,10 @@
 
 #define LIMIT_MS 10000
 
+/* Longest time for many good attempts beside bad ones, and for those. */
+#define GOOD_MS_MAX 800
+#define BAD_MS_MAX  3000
+
 /* One attempt of a test. */
 struct
 try {
@@ -260,7 +264,8 @@ static void what_is_found_late_after_the_send_is_reset_and_unknown(void)
     close_scene(&scene);
 }
 
-static void a_silent_target_is_unknown_after_the_attempt_timeout(void)
+/* When the later of two attempts at a silent target ends, by their timeout of 300 ms. */
+static int64_t silent_end_ms(void)
 {
     struct scene scene;
     struct try attempts[2];
@@ -278,9 +283,14 @@ static void a_silent_target_is_unknown_after_the_attempt_timeout(void)
     for (int i = 0; i < 2; i++) {
         MUST_EQ(attempts[i].result.verdict, TARGET_UNKNOWN);
         MUST_LE(start_ms + 300, attempts[i].ended_ms);
-        MUST_LE(attempts[i].ended_ms, start_ms + 900);
     }
     close_scene(&scene);
+    return time_max(attempts[0].ended_ms, attempts[1].ended_ms) - start_ms;
+}
+
+static void a_silent_target_is_unknown_after_the_attempt_timeout(void)
+{
+    MUST_LE_ONCE(silent_end_ms(), 900);
 }
 
 /* ---- bad addresses ---- */
@@ -300,7 +310,8 @@ static int open_hanging(char *address, size_t size)
     return fd;
 }
 
-static void bad_addresses_delay_nobody_else(void)
+/* How many milliseconds the slower of good and bad attempts beside each other are too late. */
+static int64_t too_late_ms(void)
 {
     static struct try bad[240];
     struct scene scene;
@@ -308,7 +319,10 @@ static void bad_addresses_delay_nobody_else(void)
     char hanging[64];
     int hanging_fd = open_hanging(hanging, sizeof(hanging));
     const char *addresses[] = {hanging, "127.0.0.1:1", "no-such-host.invalid:80"};
+    bool are_done = true;
     int64_t start_ms;
+    int64_t good_ms;
+    int64_t bad_ms;
 
     open_scene(&scene, 10);
     for (int i = 0; i < 240; i++) {
@@ -323,16 +337,23 @@ static void bad_addresses_delay_nobody_else(void)
     }
     for (int i = 0; i < 50; i++) {
         WORLD_UNTIL(&scene.world, good[i].has_ended, LIMIT_MS);
-        MUST_EQ(good[i].result.verdict, TARGET_DONE);
+        are_done = are_done && good[i].result.verdict == TARGET_DONE;
     }
-    MUST_LE(must_now_ms() - start_ms, 800);
-    for (int i = 0; i < 240; i++) { // Each ends by start_by at the latest, as not reached.
+    good_ms = must_now_ms() - start_ms;
+    MUST(are_done || good_ms > GOOD_MS_MAX); // Too late for some to be started.
+    for (int i = 0; i < 240; i++) {          // Each ends by start_by at the latest, as not reached.
         WORLD_UNTIL(&scene.world, bad[i].has_ended, LIMIT_MS);
         MUST_EQ(bad[i].result.verdict, TARGET_RETRY);
     }
-    MUST_LE(must_now_ms() - start_ms, 3000);
+    bad_ms = must_now_ms() - start_ms;
     (void)close(hanging_fd);
     close_scene(&scene);
+    return time_max(good_ms - GOOD_MS_MAX, bad_ms - BAD_MS_MAX);
+}
+
+static void bad_addresses_delay_nobody_else(void)
+{
+    MUST_LE_ONCE(too_late_ms(), 0);
 }
 
 static void a_full_address_refuses_and_the_next_one_does_not(void)
