@@ -58,6 +58,7 @@ static void admin_open(void)
                    .on_watch = admin_on_watch},
     };
 
+    memset(&admin, 0, sizeof(admin));
     MUST_OK(zk_link_open(&options, &admin.link));
     WORLD_UNTIL(admin.is_connected);
 }

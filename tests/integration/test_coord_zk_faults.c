@@ -23,7 +23,8 @@ static struct client a;
 static struct client b;
 static struct proxy *proxy;
 
-/* Client a behind a proxy, client b straight at the server. */
+/* Client a behind a proxy, client b straight at the server: what is done to a is not to cost b its
+ * session, which is long. */
 static void open_two(const char *title, span_ms timeout_ms)
 {
     world_open(title);
@@ -32,6 +33,7 @@ static void open_two(const char *title, span_ms timeout_ms)
     world.hosts = proxy_address(proxy);
     client_open(&a, "broker-a", 'a');
     world.hosts = NULL;
+    world.session_timeout_ms = 20000;
     client_open(&b, "broker-b", 'b');
     admin_open();
 }
@@ -98,11 +100,13 @@ static void kill_holder(pid_t pid)
     MUST_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-static void a_killed_brokers_shards_are_free_within_timeout_and_tick(void)
+/* How long after its kill -9 another broker has the shards of one. */
+static int64_t taken_after_ms(void)
 {
     int ready;
     pid_t pid;
     int64_t begin_ms;
+    int64_t taken_ms;
 
     world_open("killed");
     world.session_timeout_ms = 2000;
@@ -119,10 +123,16 @@ static void a_killed_brokers_shards_are_free_within_timeout_and_tick(void)
         WORLD_UNTIL(b.free_count[shard] == 1);
         MUST_OK(ask_shard(&b, COORD_ACQUIRE, shard, NULL));
     }
-    (void)printf("free and taken %lld ms after kill -9\n", (long long)(must_now_ms() - begin_ms));
-    MUST_LE(must_now_ms() - begin_ms, 2000 + TICK_MS + SLACK_MS);
+    taken_ms = must_now_ms() - begin_ms;
+    (void)printf("free and taken %lld ms after kill -9\n", (long long)taken_ms);
     client_close(&b);
     world_close();
+    return taken_ms;
+}
+
+static void a_killed_brokers_shards_are_free_within_timeout_and_tick(void)
+{
+    MUST_LE_ONCE(taken_after_ms(), 2000 + TICK_MS + SLACK_MS);
 }
 
 /* Z-4: the fast restart sees its own old ephemeral, of another instance and session. */
@@ -133,7 +143,7 @@ static void a_fast_restart_waits_for_its_own_old_session(void)
     int64_t generation;
 
     world_open("restart");
-    world.session_timeout_ms = 2000;
+    world.session_timeout_ms = 5000; // It is there still when the new one asks.
     pid = fork_holder("broker-a", 'a', &ready);
     await_holder(ready);
     kill_holder(pid);
@@ -152,7 +162,7 @@ static void a_fast_restart_waits_for_its_own_old_session(void)
 
 static void a_server_stopped_for_a_moment_costs_nothing(void)
 {
-    open_two("pause", 6000);
+    open_two("pause", 15000); // The commands that stop and wake the server take their time too.
     MUST_OK(ask_shard(&a, COORD_ACQUIRE, 0, NULL));
     fixture_servers(&world.fixture, "stop-zk");
     for (int64_t end_ms = must_now_ms() + 2000; must_now_ms() < end_ms;) {
@@ -169,6 +179,8 @@ static void a_server_stopped_for_a_moment_costs_nothing(void)
 /* Z-1: no expiry is told while the server is away; what comes after is told by the server. */
 static void a_server_stopped_for_long_ends_in_connected_or_in_a_new_session(void)
 {
+    bool is_same;
+
     open_two("long", 2000);
     MUST_OK(ask_shard(&a, COORD_ACQUIRE, 0, NULL));
     fixture_servers(&world.fixture, "stop-zk");
@@ -179,11 +191,10 @@ static void a_server_stopped_for_long_ends_in_connected_or_in_a_new_session(void
     MUST_EQ(a.lost_count[0], 0);
     fixture_servers(&world.fixture, "cont-zk");
     WORLD_UNTIL(client_is(&a, COORD_CONNECTED) || client_is(&a, COORD_NEW));
-    WORLD_UNTIL(client_is(&b, COORD_CONNECTED) || client_is(&b, COORD_NEW));
-    (void)printf("6 s stop of a 2 s session: %s\n",
-                 client_is(&a, COORD_NEW) ? "a new session" : "the same session");
-    MUST(client_is(&a, COORD_CONNECTED) != was_told(&a, COORD_LOST));
-    if (client_is(&a, COORD_CONNECTED)) {
+    is_same = client_is(&a, COORD_CONNECTED);
+    MUST(is_same != was_told(&a, COORD_LOST));
+    (void)printf("6 s stop of a 2 s session: %s\n", is_same ? "the same session" : "a new session");
+    if (is_same) {
         MUST_OK(ask_shard(&a, COORD_STATE, 0, NULL));
     } else {
         MUST_ERR(ask_shard(&a, COORD_STATE, 0, NULL), ERR_FENCED);
@@ -333,7 +344,8 @@ static void a_release_whose_reply_is_lost_is_done_once_and_harms_no_successor(vo
     close_two();
 }
 
-static void a_request_is_answered_by_its_own_deadline(void)
+/* When the last of requests to a server that is silent is answered: by their deadline of 4 s. */
+static int64_t answered_after_ms(void)
 {
     struct asked asked[] = {
         {.request = {.kind = COORD_ACQUIRE, .shard = 0}},
@@ -343,6 +355,7 @@ static void a_request_is_answered_by_its_own_deadline(void)
         {.request = {.kind = COORD_NUDGE}},
     };
     int64_t begin_ms;
+    int64_t answered_ms;
 
     open_two("deadline", 4000);
     MUST_OK(ask_shard(&a, COORD_ACQUIRE, 1, NULL));
@@ -356,10 +369,16 @@ static void a_request_is_answered_by_its_own_deadline(void)
         WORLD_UNTIL(asked[i].answer_count == 1);
         MUST_ERR(asked[i].request.result, ERR_UNAVAILABLE);
     }
-    MUST_LE(3900, must_now_ms() - begin_ms);
-    MUST_LE(must_now_ms() - begin_ms, 4000 + SLACK_MS);
+    answered_ms = must_now_ms() - begin_ms;
+    MUST_LE(3900, answered_ms);
     proxy_set(proxy, PROXY_PASS);
     close_two();
+    return answered_ms;
+}
+
+static void a_request_is_answered_by_its_own_deadline(void)
+{
+    MUST_LE_ONCE(answered_after_ms(), 4000 + SLACK_MS);
 }
 
 /* Z-10: a server that greets us and drops us at the first request keeps our session alive. */

@@ -357,9 +357,9 @@ static void step_may_take_longer_than_everything_else(void)
     MUST_ERR(result_of(migrate_beside(0, 300)), ERR_UNAVAILABLE);
     until_lock_waits_are_over();
     start_ms = must_now_ms();
-    child = migrate_beside(1500, 0);
+    child = migrate_beside(4000, 0);
     until_lock_waits(1);
-    while (must_now_ms() - start_ms < 2000) {
+    while (must_now_ms() - start_ms < 4500) {
         must_nap();
     }
     end_work(holder, "SELECT");

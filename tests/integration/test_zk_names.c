@@ -114,7 +114,7 @@ static void a_hanging_resolver_costs_no_session(void)
     struct proxy *proxy;
 
     world_open("hanging");
-    world.session_timeout_ms = 3000;
+    world.session_timeout_ms = 5000;
     client_open(&b, "broker-b", 'b');
     proxy = proxy_open(world.fixture.zk_hosts);
     world.hosts = named(proxy_address(proxy), "");
@@ -122,7 +122,7 @@ static void a_hanging_resolver_costs_no_session(void)
     MUST_OK(ask_shard(&a, COORD_ACQUIRE, 0, NULL));
     MUST_ERR(ask_shard(&b, COORD_ACQUIRE, 0, NULL), ERR_EXISTS);
     atomic_store(&is_hanging, true);
-    for (int64_t end_ms = must_now_ms() + 8000; must_now_ms() < end_ms;) { // Several timeouts.
+    for (int64_t end_ms = must_now_ms() + 8000; must_now_ms() < end_ms;) { // More than a timeout.
         world_turn();
     }
     proxy_set(proxy, PROXY_CUT); // And a reconnect meanwhile.

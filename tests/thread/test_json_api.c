@@ -339,7 +339,7 @@ static void *run_busy(void *ctx)
 
         status = 0;
         if (fd >= 0) {
-            if (send_request(fd, SOON, 1000, SIZE_MAX)) {
+            if (send_request(fd, SOON, 60000, SIZE_MAX)) {
                 status = read_status(fd, answer);
                 MUST(status == 0 || status == 200 || status == 503);
                 client->answered += status == 200;
