@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the machine gives to anybody at this moment: how late a sleeping thread wakes, how long a
- * commit takes to reach the disk, how long a byte takes over loopback and back. The figures of the
- * product are read as ratios to these.
+ * What the machine gives to anybody at this moment: how late a sleeping thread wakes, what a read
+ * of memory costs in a busy process and in one that has slept, how long a commit takes to reach the
+ * disk, how long a byte takes over loopback and back. The figures of the product are read as ratios
+ * to these.
  *
- *   bench_machine [loop|sleep|sync|loopback] [seconds]     default: all, 3 s each
+ *   bench_machine [loop|sleep|memory|sync|loopback] [seconds]     default: all, 3 s each
  *
  * A line per figure, "name<TAB>value<TAB>unit", so that scripts can read it.
  */
 #include "lib/base/mem.h"
+#include "lib/base/prng.h"
 #include "lib/io/clock.h"
 
 #include <fcntl.h>
@@ -30,6 +32,13 @@
 
 /* As the tasks of a load of 500 a second. */
 #define SLEEP_US 2000
+
+/* Memory that is read at random, a cache line at a time; as much as wakes up with a task that is
+ * due. */
+#define LINE_COUNT (16U * 1024 * 1024 / LINE_BYTES)
+#define LINE_BYTES 64U
+#define READ_COUNT 5000
+#define IDLE_US    US_PER_S
 
 /* What PostgreSQL writes for a small commit. */
 #define SYNC_BYTES 8192
@@ -104,6 +113,71 @@ static void sleeper(struct samples *samples, int seconds)
         add(samples, clock_boot_us() - due_us);
     }
     show("sleeping thread wakes late", samples);
+}
+
+struct line {
+    uint32_t next;
+    uint8_t rest[LINE_BYTES - sizeof(uint32_t)];
+};
+
+/* Lines that lead from each to every other one, in no order (a shuffle that leaves one circle). */
+static struct line *new_lines(void)
+{
+    struct line *lines = mem_new(LINE_COUNT, sizeof(*lines));
+    struct prng prng;
+
+    if (lines == NULL) {
+        return NULL;
+    }
+    prng_init(&prng, 1);
+    for (uint32_t i = 0; i < LINE_COUNT; i++) {
+        lines[i].next = i;
+    }
+    for (uint32_t i = LINE_COUNT - 1; i > 0; i--) {
+        uint32_t other = (uint32_t)prng_below(&prng, i);
+        uint32_t next = lines[i].next;
+
+        lines[i].next = lines[other].next;
+        lines[other].next = next;
+    }
+    return lines;
+}
+
+/* Nanoseconds of a read. */
+static double read_ns(const struct line *lines, uint32_t *at)
+{
+    int64_t start_us = clock_boot_us();
+
+    for (int i = 0; i < READ_COUNT; i++) {
+        *at = lines[*at].next;
+    }
+    return (double)(clock_boot_us() - start_us) * 1e3 / READ_COUNT;
+}
+
+/* The least of the busy reads and the mean of the others. */
+static int reader(int seconds)
+{
+    struct line *lines = new_lines();
+    double busy_ns = 1e9;
+    double idle_ns = 0;
+    uint32_t at = 0;
+
+    if (lines == NULL) {
+        return 1;
+    }
+    for (int i = 0; i < 100; i++) {
+        double ns = read_ns(lines, &at);
+
+        busy_ns = ns < busy_ns ? ns : busy_ns;
+    }
+    for (int i = 0; i < seconds; i++) {
+        (void)usleep(IDLE_US);
+        idle_ns += read_ns(lines, &at) / seconds;
+    }
+    printf("read of a line of 16 MiB, busy\t%.0f\tns\n", busy_ns);
+    printf("read of a line of 16 MiB, after a second of sleep\t%.0f\tns\n", idle_ns);
+    mem_free(lines);
+    return at >= LINE_COUNT; // Never; so that the reads are not left out.
 }
 
 /* In the folder of the servers' data if there is one, else here. */
@@ -222,7 +296,7 @@ int main(int argc, char **argv)
     int status = 0;
 
     if (samples.us == NULL || seconds < 1 || seconds > 1000) {
-        (void)fprintf(stderr, "usage: bench_machine [loop|sleep|sync|loopback] [seconds]\n");
+        (void)fprintf(stderr, "usage: bench_machine [loop|sleep|memory|sync|loopback] [seconds]\n");
         return 2;
     }
     if (*what == '\0' || strcmp(what, "loop") == 0) {
@@ -230,6 +304,9 @@ int main(int argc, char **argv)
     }
     if (*what == '\0' || strcmp(what, "sleep") == 0) {
         sleeper(&samples, (int)seconds);
+    }
+    if (*what == '\0' || strcmp(what, "memory") == 0) {
+        status |= reader((int)seconds);
     }
     if (*what == '\0' || strcmp(what, "sync") == 0) {
         status |= syncer(&samples, (int)seconds);

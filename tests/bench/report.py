@@ -176,7 +176,7 @@ def create_rate(run):
 
 def machine(options, table):
     """The machine's own reference figures."""
-    for what in ("loop", "sync", "sleep", "loopback"):
+    for what in ("loop", "memory", "sync", "sleep", "loopback"):
         found = figures(BENCH / "bench_machine", what, "1" if options.quick else "3")
         for name, value in found.items():
             if not name.endswith("max"):
