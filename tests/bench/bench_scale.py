@@ -8,10 +8,12 @@ smallest size. One broker on real servers, or two for a take-over.
   bench_scale.py queues 1 10 100 1000             … when its load is spread over so many queues
   bench_scale.py brokers 1 2 4 8                  … over so many brokers, all simulated in one process
   bench_scale.py takeover 10000 100000            kill -9 with so many tasks in the window
+  bench_scale.py fill 5000000 25000000            create so many, due within a year, in one queue; twice
+                                                  with --set shared_buffers=4GB --set max_wal_size=16GB
   bench_scale.py demo                             36 000 tasks in ten minutes (FACTOR=10: in one)
 
---tasks N: tasks of each measurement, default 20 000. Read the ratios: processor time depends on what else
-the machine does, by a fifth and more.
+--tasks N: tasks of each measurement, default 20 000. --set: settings that PostgreSQL is started with. Read
+the ratios: processor time depends on what else the machine does, by a fifth and more.
 """
 import argparse
 import os
@@ -34,6 +36,7 @@ MEASURED_US = 30_000_000  # after the kill; what was claimed at it waits for its
 WARM = 2_000
 RATE = 4000
 LOADS = 8
+LOG = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
 INSERT = """
 INSERT INTO foliot_data.task_{shard:04} (seq, due_ms, created_ms, queue, attempt, failures, unknowns,
     slot, payload)
@@ -76,9 +79,25 @@ def run_tasks(cluster, queues, count):
     return (bench.cpu_us(broker) - before) / count, (server_cpu_us(cluster) - served) / count
 
 
-def start(shards=SHARDS):
+def set_up(cluster, settings):
+    """Start PostgreSQL again, with these."""
+    admin = f'{cluster.pg[0].split(" user=")[0]} user=postgres dbname=postgres'
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        done = subprocess.run(["psql", "-XqAt", admin, "-c", f"ALTER SYSTEM SET {name} = '{value}'"],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            cluster.close()
+            sys.exit(f"bench_scale: --set {setting}: {done.stderr.strip()}")
+    cluster.server("kill-pg")
+    cluster.server("start-pg")
+
+
+def start(shards=SHARDS, settings=()):
     cluster = harness.Cluster(bench.BUILD, shards)
     cluster.__enter__()
+    if settings:
+        set_up(cluster, settings)
     cluster.start_broker("a")
     cluster.wait_ready(120)
     return cluster
@@ -92,7 +111,7 @@ def show(what, rows):
               f"{server / max(rows[0][2], 0.001):.2f}", flush=True)
 
 
-def pending(sizes, tasks):
+def pending(sizes, options):
     """More and more rows due in a year, in the same cluster."""
     rows, there = [], 0
     cluster = start()
@@ -107,35 +126,59 @@ def pending(sizes, tasks):
                 psql.ask(INSERT.format(shard=shard, now_ms=int(time.time() * 1000), count=high - low)
                          .replace("<< 31) + i", f"<< 31) + {low} + i"))
             there = size
-            rows.append((size, *run_tasks(cluster, 1, tasks)))
+            rows.append((size, *run_tasks(cluster, 1, options.tasks)))
         psql.close()
     finally:
         cluster.close()
     show("pending", rows)
 
 
-def shards(sizes, tasks):
+def shards(sizes, options):
     rows = []
     for size in sizes:
         cluster = start(size)
         try:
             run_tasks(cluster, 1, WARM)
-            rows.append((size, *run_tasks(cluster, 1, tasks)))
+            rows.append((size, *run_tasks(cluster, 1, options.tasks)))
         finally:
             cluster.close()
     show("shards", rows)
 
 
-def queues(sizes, tasks):
+def queues(sizes, options):
     rows = []
     cluster = start()
     try:
         run_tasks(cluster, 1, WARM)
         for size in sizes:
-            rows.append((size, *run_tasks(cluster, size, tasks // size * size)))
+            rows.append((size, *run_tasks(cluster, size, options.tasks // size * size)))
     finally:
         cluster.close()
     show("queues", rows)
+
+
+def fill(sizes, options):
+    """Creates alone, until so many are pending in one queue: what they cost between two sizes."""
+    cluster = start(settings=options.set)
+    try:
+        cluster.cli("queue", "create", "far", "--target", "receiver://127.0.0.1:1")
+        psql = harness.Psql(cluster.pg[0])
+        print(f"\n{'pending':>12}  {'creates/s':>9}  {'server':>9}  log of each", flush=True)
+        there = 0
+        for size in sizes:
+            log, served = int(psql.ask(LOG)[0]), server_cpu_us(cluster)
+            start_s = time.monotonic()
+            load = cluster.start_load(
+                f"load.{size}", "--queue", "far", "--count", str(size - there), "--batch", "1000",
+                "--outstanding", "8", "--delay-min", "30d", "--delay-max", "365d", "--out", "/dev/null")
+            if load.popen.wait() != 0:
+                raise RuntimeError(f"creates have failed: see {load.err}")
+            took_s, made, there = time.monotonic() - start_s, size - there, size
+            print(f"{size:>12}  {made / took_s:>9.0f}  {(server_cpu_us(cluster) - served) / made:>6.1f} µs"
+                  f"  {(int(psql.ask(LOG)[0]) - log) / made:.0f} bytes", flush=True)
+        psql.close()
+    finally:
+        cluster.close()
 
 
 def full_speed_us(judge, kill_us):
@@ -225,7 +268,7 @@ def brokers(sizes, _):
         print(f"{size:>12}  {cost:>6.1f} µs   {cost / first:.2f}", flush=True)
 
 
-ROWS = {f.__name__: f for f in (pending, shards, queues, takeover, demo, brokers)}
+ROWS = {f.__name__: f for f in (pending, fill, shards, queues, takeover, demo, brokers)}
 
 
 def main():
@@ -233,12 +276,13 @@ def main():
     parser.add_argument("what", nargs="?", choices=ROWS, help="default: a short form of two")
     parser.add_argument("sizes", nargs="*", type=int)
     parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     if args.what:
-        ROWS[args.what](args.sizes, args.tasks)
+        ROWS[args.what](args.sizes, args)
     else:
-        shards([9, 128, 1024], args.tasks)
-        pending([10_000, 100_000], args.tasks)
+        shards([9, 128, 1024], args)
+        pending([10_000, 100_000], args)
     return 0
 
 
