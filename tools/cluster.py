@@ -240,6 +240,21 @@ class Cluster:
         until("every shard to have an owner",
               lambda: self.owned() == self.shards, limit_s)
 
+    def wait_shared(self):
+        """Each of the brokers has as many shards as the others: no more of them will move."""
+        until("the shards to be shared", lambda: all(
+            broker.metric("foliot_shards_owned") == self.shards / len(self.brokers)
+            for broker in self.brokers.values()))
+
+    def as_admin(self, *statements):
+        """Run statements as the superuser of the first PostgreSQL; RuntimeError with its words."""
+        conninfo = f'{self.pg[0].split(" user=")[0]} user=postgres dbname=postgres'
+        for statement in statements:
+            done = subprocess.run(["psql", "-XqAt", conninfo, "-c", statement], capture_output=True,
+                                  text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"{statement}: {done.stderr.strip()}")
+
     def owned(self):
         return sum(broker.metric("foliot_shards_owned") for broker in self.brokers.values()
                    if broker.alive())

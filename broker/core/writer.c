@@ -346,8 +346,7 @@ static void count_batch(struct writer *writer, const struct writer_batch *batch)
     writer->slow_us = time_max(took_us, writer->slow_us);
     database->lead_ms = time_clamp(ms_ceil(commits_us(writer) + broker->options.claim_wait_us),
                                    CLAIM_LEAD_MS_MIN, CLAIM_LEAD_MS_MAX);
-    // A claim that is in the database only when it is over starts nothing, and neither does the
-    // next.
+    // A claim that is over before its commit starts nothing, and neither does the next one.
     database->start_ms =
         time_clamp(START_BY_MS / 2 + ms_ceil(commits_us(writer)), START_BY_MS, START_BY_MS_MAX);
 }

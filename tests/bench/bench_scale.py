@@ -81,14 +81,13 @@ def run_tasks(cluster, queues, count):
 
 def set_up(cluster, settings):
     """Start PostgreSQL again, with these."""
-    admin = f'{cluster.pg[0].split(" user=")[0]} user=postgres dbname=postgres'
     for setting in settings:
         name, _, value = setting.partition("=")
-        done = subprocess.run(["psql", "-XqAt", admin, "-c", f"ALTER SYSTEM SET {name} = '{value}'"],
-                              capture_output=True, text=True, check=False)
-        if done.returncode != 0:
+        try:
+            cluster.as_admin(f"ALTER SYSTEM SET {name} = '{value}'")
+        except RuntimeError as error:
             cluster.close()
-            sys.exit(f"bench_scale: --set {setting}: {done.stderr.strip()}")
+            sys.exit(f"bench_scale: --set {setting}: {error}")
     cluster.server("kill-pg")
     cluster.server("start-pg")
 

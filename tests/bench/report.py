@@ -381,9 +381,7 @@ def moves(options, table):
         time.sleep(2)
         cluster.start_broker("b")
         cluster.wait_ready()
-        harness.until("the shards to be shared", lambda: all(
-            broker.metric("foliot_shards_owned") == shards / 2
-            for broker in cluster.brokers.values()))
+        cluster.wait_shared()
         time.sleep(2)
         gone = {shard for shard, owner in cluster.owners().items() if owner == "b"}
         kill = cluster.kill("b")

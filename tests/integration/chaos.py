@@ -126,9 +126,7 @@ class Run:
 
     def share_out(self):
         """Both brokers have half of the shards again."""
-        harness.until("the shards to be shared", lambda: all(
-            broker.metric("foliot_shards_owned") == SHARDS / 2
-            for broker in self.cluster.brokers.values()))
+        self.cluster.wait_shared()
 
     def check_audit(self):
         """Every call had a committed claim before it, every task ended once, nobody wrote to a

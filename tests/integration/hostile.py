@@ -312,13 +312,6 @@ def clients(options):
 
 # ---- a database that refuses ----
 
-def as_admin(run, *statements):
-    conninfo = run.cluster.pg[0].split(" user=")[0] + " user=postgres dbname=postgres"
-    for statement in statements:
-        subprocess.run(["psql", "-XqAt", conninfo, "-c", statement], check=True,
-                       capture_output=True)
-
-
 def try_creates(run, seconds, *options):
     """Creates without a key while the database refuses: exit status → how many."""
     codes = {}
@@ -361,20 +354,20 @@ def readonly(options):
     """The database becomes read-only and is made writable again."""
     return refusal(
         options,
-        lambda run: as_admin(run, "ALTER SYSTEM SET default_transaction_read_only = on",
-                             "SELECT pg_reload_conf()"),
-        lambda run: as_admin(run, "ALTER SYSTEM RESET default_transaction_read_only",
-                             "SELECT pg_reload_conf()"))
+        lambda run: run.cluster.as_admin("ALTER SYSTEM SET default_transaction_read_only = on",
+                                         "SELECT pg_reload_conf()"),
+        lambda run: run.cluster.as_admin("ALTER SYSTEM RESET default_transaction_read_only",
+                                         "SELECT pg_reload_conf()"))
 
 
 def refused(options):
     """The database ends our connections and takes no new ones."""
     return refusal(
         options,
-        lambda run: as_admin(run, "ALTER ROLE foliot CONNECTION LIMIT 0",
-                             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-                             "application_name LIKE 'foliot/%'"),
-        lambda run: as_admin(run, "ALTER ROLE foliot CONNECTION LIMIT -1"))
+        lambda run: run.cluster.as_admin("ALTER ROLE foliot CONNECTION LIMIT 0",
+                                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                                         "WHERE application_name LIKE 'foliot/%'"),
+        lambda run: run.cluster.as_admin("ALTER ROLE foliot CONNECTION LIMIT -1"))
 
 
 def full(options):
@@ -400,8 +393,8 @@ def full(options):
 
 def fill(run, disk):
     """Move the growing tables onto the small disk, and fill it up."""
-    as_admin(run, f"CREATE TABLESPACE small LOCATION '{disk}'",
-             "GRANT CREATE ON TABLESPACE small TO foliot")
+    run.cluster.as_admin(f"CREATE TABLESPACE small LOCATION '{disk}'",
+                         "GRANT CREATE ON TABLESPACE small TO foliot")
     psql = harness.Psql(run.cluster.pg[0])
     for table in psql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'foliot_data' AND "
                           "tablename ~ '^(task_|claim|dead)'"):

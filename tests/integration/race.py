@@ -27,9 +27,7 @@ LATER_MS = 400   # An update moves the task by this much.
 QUIET_S = 8      # After the last answer, until the last attempt must have come.
 TRIES = 30
 SIDE_MIN = 0.025  # Part of all races that each side must win at least; half of them are cancels.
-
-
-AIM_STEP_S, AIM_MAX_S = 0.00002, 0.02
+AIM_STEP_S, AIM_MAX_S = 0.00002, 0.02  # What one outcome moves the aim by; how far it may move.
 
 
 class Racer:

@@ -61,9 +61,7 @@ class World(harness.Cluster):
             self.start_broker("a")
         self.start_broker("b")
         self.wait_ready()
-        harness.until("the shards to be shared", lambda: all(
-            broker.metric("foliot_shards_owned") == SHARDS / 2
-            for broker in self.brokers.values()))
+        self.wait_shared()
         self.start_receiver()
         self.cli("queue", "create", "q", "--target", f"receiver://{self.target}")
 

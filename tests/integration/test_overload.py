@@ -11,7 +11,6 @@ moment. --long is ten to fifty times as much.
 import argparse
 import os
 import pathlib
-import subprocess
 import sys
 import threading
 import time
@@ -167,13 +166,6 @@ def slow_receiver(world, stall):
     world.judge_figures(IN_MEMORY_MAX + QUIET_RATE * seconds)
 
 
-def as_admin(cluster, *statements):
-    conninfo = cluster.pg[0].split(" user=")[0] + " user=postgres dbname=postgres"
-    for statement in statements:
-        subprocess.run(["psql", "-XqAt", conninfo, "-c", statement], check=True,
-                       capture_output=True)
-
-
 class Polite(threading.Thread):
     """A stock gRPC client, one keyed create at a time: what it is told when it is refused, and that it
     gets through when it has waited as told. stop() ends it; then its faults can be read."""
@@ -251,8 +243,8 @@ def slow_commits(world, stall):
     count = 300_000 if world.is_long else 200_000  # seconds of them: figures are read now and then
     refused = world.broker.metric("foliot_calls_refused_total")
     world.start_quiet(seconds)
-    as_admin(world.cluster, f"ALTER SYSTEM SET commit_delay = {COMMIT_US}",
-             "ALTER SYSTEM SET commit_siblings = 0", "SELECT pg_reload_conf()")
+    world.cluster.as_admin(f"ALTER SYSTEM SET commit_delay = {COMMIT_US}",
+                           "ALTER SYSTEM SET commit_siblings = 0", "SELECT pg_reload_conf()")
     load = world.cluster.start_load(
         "flood", "--queue", "quiet", "--count", str(count), "--batch", "1000", "--outstanding", "96",
         "--delay-min", "300d", "--patience", "120s", "--out", "/dev/null")
@@ -263,8 +255,8 @@ def slow_commits(world, stall):
     world.until("refusals to be counted", lambda: world.broker.metric(
         "foliot_calls_refused_total") > refused, 10)
     world.judge_quiet(stall)
-    as_admin(world.cluster, "ALTER SYSTEM RESET commit_delay", "ALTER SYSTEM RESET commit_siblings",
-             "SELECT pg_reload_conf()")
+    world.cluster.as_admin("ALTER SYSTEM RESET commit_delay", "ALTER SYSTEM RESET commit_siblings",
+                           "SELECT pg_reload_conf()")
     made = summary_of(load)
     print(f"    {count * 1e6 / made['elapsedUs']:.0f} creates/s beside, "
           f"{world.broker.metric('foliot_calls_refused_total') - refused:.0f} times refused",

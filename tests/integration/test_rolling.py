@@ -46,8 +46,7 @@ def restart(cluster, name, other):
     told = taken(cluster.brokers[other]) - before
     cluster.start_broker(name)
     cluster.wait_ready()
-    harness.until("the shards to be shared", lambda: all(
-        broker.metric("foliot_shards_owned") == SHARDS / 2 for broker in cluster.brokers.values()))
+    cluster.wait_shared()
     return told
 
 

@@ -87,9 +87,7 @@ def main():
         for name in ("broker-a", "broker-b"):
             cluster.start_broker(name)
         cluster.wait_ready()
-        harness.until("both to share the shards", lambda: all(
-            broker.metric("foliot_shards_owned") == SHARDS / 2
-            for broker in cluster.brokers.values()))
+        cluster.wait_shared()
         for command, wanted in session():
             fault = compare(command, wanted, play(cluster, command))
             passed += fault is None

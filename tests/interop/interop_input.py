@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import auditor  # noqa: E402
 import cluster as harness  # noqa: E402
 import stubs  # noqa: E402
-from two_brokers import confirmed, wait_shared  # noqa: E402
+from two_brokers import confirmed  # noqa: E402
 
 from foliot.v1 import (cluster_pb2, cluster_pb2_grpc, queue_pb2, queue_pb2_grpc,  # noqa: E402
                        receiver_pb2, receiver_pb2_grpc, task_pb2, task_pb2_grpc)
@@ -103,7 +103,7 @@ class World:
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
-        wait_shared(cluster)
+        cluster.wait_shared()
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         self.channels = [grpc.insecure_channel(address, options=options)
                          for address in cluster.addresses()]

@@ -252,7 +252,7 @@ def main():
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
-        two_brokers.wait_shared(cluster)
+        cluster.wait_shared()
         world = World(cluster)
         passed, failed = cases.run(CASES, world)
         world.close()

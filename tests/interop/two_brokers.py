@@ -176,20 +176,13 @@ def run(chosen, cluster, wanted, rounds):
     return passed, failed + bool(left)
 
 
-def wait_shared(cluster):
-    """Until each of two brokers has its half of the shards: no more of them will move."""
-    harness.until("the shards to be shared", lambda: all(
-        broker.metric("foliot_shards_owned") == cluster.shards // 2
-        for broker in cluster.brokers.values()))
-
-
 def run_on_servers(chosen, shards, wanted):
     build = os.path.basename(os.environ["FOLIOT_BUILD_DIR"])
     with harness.Cluster(build, shards, broker_options=auditor.OPTIONS) as cluster:
         for name in ("a", "b"):
             cluster.start_broker(name)
         cluster.wait_ready()
-        wait_shared(cluster)
+        cluster.wait_shared()
         return run(chosen, cluster, wanted, 2)
 
 
